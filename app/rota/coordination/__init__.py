@@ -1,0 +1,1 @@
+"""Who does what, once: leader locks and their epochs."""

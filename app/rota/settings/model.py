@@ -1,0 +1,116 @@
+"""The shape of the settings. `hub.toml` documents every field and gives its default."""
+
+import socket
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from rota.roles import Role, parse_roles
+from rota.secret import Secret
+
+DEFAULT_ADDRESS = "127.0.0.1:8420"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """What this process is and where it listens."""
+
+    roles: tuple[str, ...]
+    address: str
+    data: Path
+    name: str
+    primary: bool
+    metrics_token: Secret
+    log_level: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatabaseSettings:
+    """The database that coordinates."""
+
+    url: str
+    direct_url: str
+    schema: str
+    password: Secret
+    pool_size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maintenance:
+    """The nightly upkeep."""
+
+    schedule: str
+    keep_days: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backups:
+    """Scheduled backups."""
+
+    destination: str
+    schedule: str
+    keep: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Every setting in force. Sections are attributes, keys are theirs."""
+
+    server: Server
+    database: DatabaseSettings
+    maintenance: Maintenance
+    backups: Backups
+
+    @property
+    def sqlite(self) -> bool:
+        """Whether this hub is the single-node edition."""
+        return self.database.url.startswith("sqlite:")
+
+    @property
+    def roles(self) -> frozenset[Role]:
+        """The roles of this process."""
+        return parse_roles(self.server.roles)
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT to listen on, or nothing for a worker that serves nothing."""
+        if self.server.address:
+            return self.server.address
+        return DEFAULT_ADDRESS if Role.WEB in self.roles else ""
+
+    @property
+    def name(self) -> str:
+        """The name of this process's host."""
+        return self.server.name or socket.gethostname()
+
+    @property
+    def sqlite_path(self) -> Path:
+        """The SQLite database's file."""
+        path = self.database.url.removeprefix("sqlite:")
+        return Path(path) if path else self.server.data / "rota.db"
+
+    @property
+    def keys_directory(self) -> Path:
+        """Where this hub's own key files lie."""
+        return self.server.data / "keys"
+
+    @property
+    def backup_directory(self) -> Path:
+        """Where backups are published."""
+        return Path(self.backups.destination) if self.backups.destination else self.server.data / "backups"
+
+
+SECTIONS: dict[str, type] = {
+    "server": Server,
+    "database": DatabaseSettings,
+    "maintenance": Maintenance,
+    "backups": Backups,
+}
+
+
+def key_types() -> dict[str, dict[str, Any]]:
+    """Return section → key → type, read from the dataclasses."""
+    return {
+        section: {field.name: get_type_hints(cls)[field.name] for field in fields(cls)}
+        for section, cls in SECTIONS.items()
+    }

@@ -1,0 +1,82 @@
+"""What must hold between settings: pure checks that name the key and the remedy."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from rota.roles import parse_roles
+from rota.settings.model import Settings
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+MAX_POOL = 100
+
+_CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+# PostgreSQL folds unquoted names and cuts them at 63 bytes; a name within these
+# bounds means the same quoted and unquoted.
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\s]+):(?P<port>\d{1,5})")
+
+
+def problems(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield (key, what is wrong and what to do) for every rule that is broken."""
+    yield from _server(settings)
+    yield from (_sqlite if settings.sqlite else _postgresql)(settings)
+    yield from _schedules(settings)
+
+
+def _server(settings: Settings) -> Iterator[tuple[str, str]]:
+    server = settings.server
+    try:
+        parse_roles(server.roles)
+    except ValueError as error:
+        yield "server.roles", str(error)
+    if server.address and not _good_address(server.address):
+        yield "server.address", f'"{server.address}" is not HOST:PORT, as 127.0.0.1:8420 or [::1]:8420'
+    if server.log_level not in LOG_LEVELS:
+        yield "server.log_level", f'"{server.log_level}" is none of {", ".join(LOG_LEVELS)}'
+
+
+def _good_address(address: str) -> bool:
+    match = _ADDRESS.fullmatch(address)
+    return match is not None and 0 < int(match["port"]) <= 0xFFFF  # noqa: PLR2004 - the largest port
+
+
+def _sqlite(settings: Settings) -> Iterator[tuple[str, str]]:
+    database = settings.database
+    for key, value in (
+        ("schema", database.schema),
+        ("direct_url", database.direct_url),
+        ("password", database.password),
+    ):
+        if value:
+            yield f"database.{key}", "is for PostgreSQL and database.url says SQLite: take it away, or set the url"
+
+
+def _postgresql(settings: Settings) -> Iterator[tuple[str, str]]:
+    database = settings.database
+    for key, url in (("url", database.url), ("direct_url", database.direct_url or database.url)):
+        parts = urlsplit(url)
+        if parts.scheme not in ("postgresql", "postgres"):
+            yield f"database.{key}", 'must begin with "sqlite:" or "postgresql://"'
+            return
+        if not parts.path.strip("/"):
+            yield f"database.{key}", "names no database: write postgresql://USER@HOST:PORT/NAME"
+    if not database.schema:
+        yield "database.schema", 'PostgreSQL needs a schema of its own for this hub: set it, for example to "rota"'
+    elif not _SCHEMA.fullmatch(database.schema) or database.schema.startswith("pg_"):
+        yield "database.schema", f'"{database.schema}" must be lower-case letters, digits and _, and not begin with pg_'
+    if not 1 <= database.pool_size <= MAX_POOL:
+        yield "database.pool_size", f"{database.pool_size} is not between 1 and {MAX_POOL}"
+
+
+def _schedules(settings: Settings) -> Iterator[tuple[str, str]]:
+    for key, when in (
+        ("maintenance.schedule", settings.maintenance.schedule),
+        ("backups.schedule", settings.backups.schedule),
+    ):
+        if when and not _CLOCK.fullmatch(when):
+            yield key, f'"{when}" is not HH:MM in UTC, as 03:15, nor empty for never'
+    if settings.maintenance.keep_days < 1:
+        yield "maintenance.keep_days", f"{settings.maintenance.keep_days} is below 1 day"
+    if settings.backups.keep < 1:
+        yield "backups.keep", f"{settings.backups.keep} would keep no backup: set 1 or more"

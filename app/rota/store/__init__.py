@@ -1,0 +1,1 @@
+"""What is kept: the database seam, its two implementations, and one store per aggregate."""
