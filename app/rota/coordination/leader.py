@@ -106,6 +106,10 @@ class Leader:
         singleton = self._singletons.get(name)
         return singleton.term.fence.epoch if singleton and singleton.term else None
 
+    def trust_left(self) -> float:
+        """Return the seconds for which this process may still trust its locks."""
+        return self.tenure.left(asyncio.get_running_loop().time())
+
     def start(self) -> None:
         """Begin to contend, in the background."""
         self._loop_task = asyncio.create_task(self._contend(), name="leader")

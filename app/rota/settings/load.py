@@ -12,6 +12,7 @@ from typing import Any
 from rota.errors import KeyFileError, SettingsError
 from rota.secret import Secret
 from rota.settings import rules
+from rota.settings.describe import credential_name
 from rota.settings.model import SECTIONS, Settings, key_types
 from rota.settings.values import from_text, from_toml
 
@@ -132,7 +133,7 @@ def _credentials(env: Mapping[str, str]) -> Iterator[Given]:
         return
     for section, keys in key_types().items():
         for key, kind in keys.items():
-            path = Path(directory) / f"{section}-{key.replace('_', '-')}"
+            path = Path(directory) / credential_name(section, key)
             if kind is Secret and path.exists():
                 yield Given(section, key, read_key_file(path), f"credential {path.name}", from_text)
 

@@ -21,3 +21,9 @@ VALUES (%(number)s, %(name)s, %(tolerates)s, %(digest)s, %(applied_by)s)
 -- name: pulse
 SELECT current_setting('server_version') AS server, max(number) AS schema, max(tolerates) AS tolerates
 FROM schema_migrations
+
+-- name: check
+-- Indexes that an interrupted build left unusable.
+SELECT string_agg('index ' || c.relname || ' is invalid', '; ') AS problems
+FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+WHERE NOT i.indisvalid AND c.relnamespace = current_schema()::regnamespace

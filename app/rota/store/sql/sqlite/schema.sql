@@ -21,3 +21,6 @@ VALUES (:number, :name, :tolerates, :digest, :applied_by, now_us())
 -- name: pulse
 SELECT sqlite_version() AS server, max(number) AS schema, max(tolerates) AS tolerates
 FROM schema_migrations
+
+-- name: check
+SELECT group_concat(quick_check, '; ') AS problems FROM pragma_quick_check WHERE quick_check <> 'ok'

@@ -1,0 +1,1 @@
+"""Backups: one file with the database, the keys and the settings, published only when whole."""

@@ -1,0 +1,174 @@
+"""Makes, publishes, retires and verifies backups.
+
+A backup appears under its name only by a rename, and only after its row says
+`complete` in a transaction that still held the epoch. So a process that lost
+its lock publishes nothing, and what has its name is whole.
+"""
+
+import asyncio
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from rota import __version__
+from rota.backups.archive import Manifest, file_digest, read_archive, write_archive
+from rota.backups.dump import check_dump, dump
+from rota.coordination.leader import Term
+from rota.errors import BackupError, FencedError, RotaError
+from rota.settings import Settings
+from rota.settings.describe import describe, secrets_of
+from rota.store.backups import BackupRecord, Backups
+from rota.store.database import Database
+from rota.store.migrations import program_schema
+
+SUFFIX = ".tar.zst"
+PARTIAL = ".partial"
+
+log = structlog.get_logger("rota.backups")
+
+
+@dataclass(frozen=True)
+class Made:
+    """A published backup; `size` in bytes, `digest` BLAKE3 in hex."""
+
+    name: str
+    path: Path
+    size: int
+    digest: str
+
+
+class Maker:
+    """Makes backups for the leader of `backups.scheduler`, or, without a term, for an operator."""
+
+    def __init__(self, settings: Settings, database: Database, term: Term | None = None) -> None:
+        """Back up this hub into the directory that its settings name."""
+        self._settings = settings
+        self._term = term
+        self._fence = term.fence if term else None
+        self._records = Backups(database)
+        self._directory = settings.backup_directory
+
+    async def make(self) -> Made:
+        """Make and publish one backup. Raises BackupError; the row then says why."""
+        name = f"rota-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}{SUFFIX}"
+        await self._records.begin(name, self._fence)
+        try:
+            return await self._make(name)
+        except FencedError:
+            raise
+        except (OSError, RotaError) as error:
+            reason = str(error) or type(error).__name__
+            await self._records.fail(name, reason, self._fence)
+            raise BackupError(f"{name}: {reason}") from error
+        finally:
+            await asyncio.to_thread(self._tidy, name)
+
+    async def retire(self) -> int:
+        """Remove the oldest beyond the number to keep; return how many."""
+        complete = [record for record in await self._records.all() if record.state == "complete"]
+        surplus = complete[self._settings.backups.keep :]
+        for record in surplus:
+            self._check()
+            await self._records.remove(record.name, self._fence)
+            (self._directory / record.name).unlink(missing_ok=True)
+        return len(surplus)
+
+    async def recover(self) -> None:
+        """Finish or give up what a predecessor left half done."""
+        for record in await self._records.all():
+            if record.state == "running" and record.cause == "schedule":
+                await self._records.fail(record.name, "its process ended before it was whole", self._fence)
+                self._tidy(record.name)
+            elif record.state == "complete":
+                await asyncio.to_thread(self._publish_late, record)
+
+    def list_files(self) -> list[Path]:
+        """Return the published backups, newest first."""
+        return sorted(self._directory.glob(f"rota-*{SUFFIX}"), reverse=True)
+
+    def find(self, name: str) -> Path:
+        """Return the file of a backup by its name. Raises BackupError."""
+        path = self._directory / name
+        if path.parent != self._directory or not path.is_file():
+            raise BackupError(f"{self._directory} holds no backup {name!r}: `rota backup list` shows which there are")
+        return path
+
+    async def _make(self, name: str) -> Made:
+        await asyncio.to_thread(self._directory.mkdir, 0o700, parents=True, exist_ok=True)
+        scratch, partial = self._scratch(name), self._partial(name)
+        await asyncio.to_thread(scratch.mkdir, 0o700)
+        copy = await dump(self._settings, scratch)
+        manifest = {
+            "name": name,
+            "version": __version__,
+            "schema": program_schema(),
+            "database": "sqlite" if self._settings.sqlite else "postgresql",
+        }
+        files = await asyncio.to_thread(self._files, copy)
+        size, digest = await asyncio.to_thread(write_archive, partial, manifest, files)
+        self._check()
+        if not await self._records.complete(name, size, digest, self._fence):
+            raise BackupError("someone else ended this backup meanwhile")
+        target = self._directory / name
+        await asyncio.to_thread(_publish, partial, target)
+        log.info("backup made", name=name, bytes=size)
+        return Made(name, target, size, digest)
+
+    def _files(self, copy: Path) -> Mapping[str, Path | bytes]:
+        files: dict[str, Path | bytes] = {f"database/{copy.name}": copy}
+        files["settings.json"] = msgspec.json.encode(describe(self._settings))
+        if self._settings.keys_directory.is_dir():
+            for key in sorted(self._settings.keys_directory.iterdir()):
+                files[f"keys/{key.name}"] = key.read_bytes()
+        for name, secret in secrets_of(self._settings).items():
+            files[f"keys/credentials/{name}"] = secret.reveal().encode()
+        return files
+
+    def _publish_late(self, record: BackupRecord) -> None:
+        """Do the rename that a predecessor recorded and did not come to."""
+        partial, target = self._partial(record.name), self._directory / record.name
+        if not target.exists() and partial.exists() and file_digest(partial) == record.digest:
+            _publish(partial, target)
+            log.info("backup published late", name=record.name)
+
+    def _check(self) -> None:
+        if self._term is not None:
+            self._term.check()
+
+    def _tidy(self, name: str) -> None:
+        shutil.rmtree(self._scratch(name), ignore_errors=True)
+        self._partial(name).unlink(missing_ok=True)
+
+    def _scratch(self, name: str) -> Path:
+        return self._directory / f".{name}.d"
+
+    def _partial(self, name: str) -> Path:
+        return self._directory / f".{name}{PARTIAL}"
+
+
+async def verify(path: Path) -> Manifest:
+    """Read a whole backup, check every byte against its manifest, and the database in it. Raises BackupError."""
+    found: Manifest | None = None
+    for manifest, member, copy in read_archive(path):
+        found = manifest
+        if member.path.startswith("database/"):
+            await check_dump(copy)
+    if found is None:
+        raise BackupError(f"{path} is empty")
+    return found
+
+
+def _publish(partial: Path, target: Path) -> None:
+    partial.rename(target)
+    directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

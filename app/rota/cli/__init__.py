@@ -1,0 +1,60 @@
+"""The command line. Every command is imported when it is called, so that --help is quick."""
+
+import importlib
+import sys
+
+import click
+
+from rota import __version__
+from rota.errors import RotaError
+
+_COMMANDS = {
+    "backup": ("rota.cli.backup", "Make, list and verify backups of this hub."),
+    "migrate": ("rota.cli.migrate", "Bring the database's schema up to date."),
+    "serve": ("rota.cli.serve", "Run the hub: every role, or those you name."),
+    "settings": ("rota.cli.settings", "Print the settings in force, and where each came from."),
+}
+
+
+class _Lazy(click.Group):
+    """A group that knows its commands' names and help before it imports any."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _ = _COMMANDS[cmd_name]
+        command: click.Command = importlib.import_module(module).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="rota")
+def rota() -> None:
+    """Rota runs apps on one to fifty Linux servers, without Kubernetes.
+
+    Exit codes: 0 done; 1 failed, try again; 2 the command line is wrong;
+    78 a setting, a key or the schema is wrong.
+    """
+
+
+def main() -> None:
+    """Run the command line; an error becomes a sentence and an exit code."""
+    try:
+        rota(standalone_mode=False)
+    except click.exceptions.Exit as ended:
+        sys.exit(ended.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except RotaError as error:
+        click.echo(f"rota: {error}", err=True)
+        sys.exit(error.exit_code)

@@ -1,0 +1,1 @@
+"""What the program says to, and hears from, the system around it."""

@@ -1,0 +1,54 @@
+"""What a process says of itself: a frozen view, refreshed every two seconds."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatabaseHealth:
+    """Whether the database answers, and what it is."""
+
+    kind: str
+    reachable: bool = False
+    server: str = ""
+    schema: int = 0
+    reason: str = "not reached yet"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Health:
+    """One view of the process. `tasks` are those started here, led or not."""
+
+    name: str
+    version: str
+    roles: tuple[str, ...]
+    primary: bool
+    leading: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    database: DatabaseHealth
+    draining: bool = False
+    started_at: int = field(default=0)  # microseconds since 1970, by this process's clock
+
+    @property
+    def reason(self) -> str:
+        """Why this process cannot do its work; empty when it can."""
+        return "" if self.database.reachable else f"database: {self.database.reason}"
+
+    def document(self) -> dict[str, object]:
+        """Return what `/health` answers."""
+        database: dict[str, object] = {"kind": self.database.kind, "reachable": self.database.reachable}
+        if self.database.reachable:
+            database |= {"server": self.database.server, "schema": self.database.schema}
+        else:
+            database["reason"] = self.database.reason
+        return {
+            "status": "failing" if self.reason else "ok",
+            **({"reason": self.reason} if self.reason else {}),
+            "name": self.name,
+            "version": self.version,
+            "roles": list(self.roles),
+            "primary": self.primary,
+            "leading": list(self.leading),
+            "tasks": list(self.tasks),
+            "database": database,
+            "draining": self.draining,
+        }

@@ -1,0 +1,134 @@
+"""One process of the hub: its start, its state, and its stop, whatever serves it."""
+
+import asyncio
+import time
+from dataclasses import replace
+
+import structlog
+
+from rota import __version__
+from rota.coordination.leader import Leader
+from rota.errors import EXIT_FAILED, ConfigurationError, RotaError, UnreachableError
+from rota.health import DatabaseHealth, Health
+from rota.roles import in_order
+from rota.settings import Settings
+from rota.store.database import Database, Pulse
+from rota.store.migrations import program_schema, refuse_if_too_new
+
+REFRESH = 2.0  # seconds between two looks at the database
+LATE = 2.0  # seconds after which the database counts as not answering
+
+log = structlog.get_logger("rota.hub")
+
+
+class Hub:
+    """Starts without waiting for the database, keeps trying, and stops in order.
+
+    `failed` is set when the process must exit, with the reason in `failure`;
+    `draining` when it has been told to stop.
+    """
+
+    def __init__(self, settings: Settings, database: Database, leader: Leader, tasks: tuple[str, ...]) -> None:
+        """Put a process together; nothing runs until `start`."""
+        self.settings = settings
+        self.database = database
+        self.leader = leader
+        self.draining = asyncio.Event()
+        self.failed = asyncio.Event()
+        self.failure: BaseException | None = None
+        self._health = Health(
+            name=settings.name,
+            version=__version__,
+            roles=tuple(in_order(settings.roles)),
+            primary=settings.server.primary,
+            tasks=tasks,
+            database=DatabaseHealth(kind="sqlite" if settings.sqlite else "postgresql"),
+            started_at=time.time_ns() // 1000,
+        )
+        self._background: asyncio.Task[None] | None = None
+        self._pulse: asyncio.Task[Pulse] | None = None
+
+    @property
+    def health(self) -> Health:
+        """The newest view: the database's part is at most a few seconds old, the rest is of now."""
+        return replace(self._health, leading=tuple(self.leader.leading()), draining=self.draining.is_set())
+
+    def start(self) -> None:
+        """Begin all that runs in the background; returns at once."""
+        self._background = asyncio.create_task(self._live(), name="hub")
+
+    @property
+    def exit_code(self) -> int:
+        """0, or the code for the failure that ends this process."""
+        if self.failure is None:
+            return 0
+        return self.failure.exit_code if isinstance(self.failure, RotaError) else EXIT_FAILED
+
+    async def resign(self) -> None:
+        """Give back every lock: the first thing that a stop does."""
+        await self.leader.resign()
+
+    async def stop(self) -> None:
+        """Stop what is left and let go of the database."""
+        self.draining.set()
+        await self.resign()
+        for task in (self._background, self._pulse):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait({task}, timeout=LATE)
+        await self.database.close()
+        log.info("stopped")
+
+    async def _live(self) -> None:
+        try:
+            await self._open()
+            self.leader.start()
+            while True:
+                await asyncio.sleep(REFRESH)
+                self._note(await self._look())
+        except ConfigurationError as error:
+            log.error("cannot run", reason=str(error))  # noqa: TRY400 - an operator's mistake, not a crash
+            self._fail(error)
+        except Exception as error:
+            log.exception("the hub crashed")
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self.failure = error
+        self.failed.set()
+
+    async def _open(self) -> None:
+        """Reach the database, however long it takes."""
+        while True:
+            try:
+                await self.database.open()
+                self._note(await self._look())
+            except UnreachableError as error:
+                self._note(replace(self._health.database, reachable=False, reason=str(error)))
+            if self._health.database.reachable:
+                return
+            await asyncio.sleep(REFRESH)
+
+    async def _look(self) -> DatabaseHealth:
+        """Ask the database how it is, and believe no answer that takes long. One question at a time."""
+        if self._pulse is None:
+            self._pulse = asyncio.create_task(self.database.pulse(), name="hub.pulse")
+        done, _ = await asyncio.wait({self._pulse}, timeout=LATE)
+        known = self._health.database
+        if not done:
+            return replace(known, reachable=False, reason=f"no answer within {LATE:.0f} s")
+        pulse, self._pulse = self._pulse, None
+        try:
+            answer = pulse.result()
+        except RotaError as error:
+            return replace(known, reachable=False, reason=str(error))
+        refuse_if_too_new(answer.tolerates, program_schema())
+        return replace(known, reachable=True, reason="", server=answer.server, schema=answer.schema)
+
+    def _note(self, database: DatabaseHealth) -> None:
+        before = self._health.database
+        self._health = replace(self._health, database=database)
+        if database.reachable and not before.reachable:
+            log.info("database reached", server=database.server, schema=database.schema)
+        elif not database.reachable and database.reason != before.reason:
+            log.warning("database unreachable", reason=database.reason)

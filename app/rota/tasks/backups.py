@@ -1,0 +1,44 @@
+"""`backups.scheduler`: the daily backup."""
+
+from rota.backups.maker import Maker
+from rota.coordination.leader import Term
+from rota.errors import BackupError
+from rota.settings import Settings
+from rota.store.backups import Backups
+from rota.store.database import Database
+from rota.store.history import History
+from rota.tasks.schedule import due
+
+LOOK = 30.0  # seconds between two looks at the clock
+NAME = "backups.scheduler"
+
+
+class Scheduler:
+    """Makes a backup each day, and finishes what a predecessor left half done."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        """Back up this hub."""
+        self._settings = settings
+        self._database = database
+
+    async def __call__(self, term: Term) -> None:
+        """Make a backup each time one is due, until asked to stop."""
+        maker = Maker(self._settings, self._database, term)
+        records, history = Backups(self._database), History(self._database)
+        await maker.recover()
+        while True:
+            last, now = await records.last_scheduled()
+            if due(self._settings.backups.schedule, last, now):
+                await self._back_up(term, maker, history)
+            if await term.pause(LOOK):
+                return
+
+    async def _back_up(self, term: Term, maker: Maker, history: History) -> None:
+        run = await history.begin(term.fence)
+        try:
+            made = await maker.make()
+            removed = await maker.retire()
+            outcome = f"made {made.name}, removed {removed} older"
+        except BackupError as error:
+            outcome = f"failed: {error}"
+        await history.finish(term.fence, run, outcome)

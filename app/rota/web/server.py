@@ -1,0 +1,91 @@
+"""gunicorn inside this process: its settings, and how it ends."""
+
+from typing import Any
+
+from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
+from gunicorn.glogging import Logger
+
+from rota import wiring
+from rota.drivers.systemd import Notifier
+from rota.errors import EXIT_CONFIG
+from rota.hub import Hub
+from rota.settings import Settings
+from rota.web.app import App, create_app
+
+GRACEFUL = 20  # seconds for a stop; the unit's TimeoutStopSec is longer
+
+
+class HubArbiter(Arbiter):
+    """gunicorn's own process above the one that serves.
+
+    A worker that says EXIT_CONFIG ends the whole program with that code, and
+    Ctrl-C stops as gently as systemd does.
+    """
+
+    APP_LOAD_ERROR = EXIT_CONFIG
+
+    def handle_int(self) -> None:
+        """Stop gently on Ctrl-C."""
+        self.handle_term()
+
+
+class HubLogger(Logger):
+    """Leaves logging to ours: gunicorn's lines pass through the standard library's root logger."""
+
+    def setup(self, cfg: Any) -> None:
+        """Keep gunicorn from adding handlers of its own."""
+        self.loglevel = self.error_log.level
+        self.error_log.propagate = True
+        self.access_log.propagate = False
+
+
+class HubServer(BaseApplication):
+    """Loads the app in gunicorn's worker; `hub` and `notifier` are what that worker needs of us."""
+
+    def __init__(self, settings: Settings, notifier: Notifier) -> None:
+        """Serve a hub with these settings."""
+        self.settings = settings
+        self.notifier = notifier
+        self.hub: Hub | None = None
+        super().__init__()
+
+    def load_config(self) -> None:
+        """Set what differs from gunicorn's defaults, and say what must not change under us."""
+        options: dict[str, Any] = {
+            "bind": self.settings.address or "127.0.0.1:0",
+            "workers": 1,
+            "worker_class": "rota.web.gunicorn_worker.HubWorker",
+            "asgi_lifespan": "on",
+            "asgi_loop": "uvloop",
+            "http_parser": "python",
+            "asgi_disconnect_grace_period": 1,
+            "graceful_timeout": GRACEFUL,
+            "timeout": 30,
+            "keepalive": 75,
+            "backlog": 2048,
+            "limit_request_line": 8190,
+            "limit_request_fields": 100,
+            "control_socket_disable": True,
+            "max_requests": 0,
+            "preload_app": False,
+            "umask": 0o077,
+            "accesslog": None,
+            "logger_class": HubLogger,
+            "proc_name": "rota",
+        }
+        for name, value in options.items():
+            self.cfg.set(name, value)
+
+    def load(self) -> App:
+        """Make the hub and its app, in the process that serves them."""
+        self.hub = wiring.make_hub(self.settings)
+        return create_app(self.hub)
+
+    def serve(self) -> int:
+        """Run until told to stop; return the exit code."""
+        try:
+            HubArbiter(self).run()
+        except SystemExit as ended:
+            return ended.code if isinstance(ended.code, int) else 1
+        return 0

@@ -1,0 +1,60 @@
+"""Puts a process together. The only module that knows every other."""
+
+import os
+from pathlib import Path
+
+from rota.coordination.advisory import AdvisoryLocks
+from rota.coordination.leader import Leader
+from rota.coordination.local import LocalLocks
+from rota.coordination.locks import Locks
+from rota.hub import Hub
+from rota.settings import Settings
+from rota.store.database import Database
+from rota.store.postgres import PostgresDatabase
+from rota.store.postgres_connection import Address
+from rota.store.sqlite import SqliteDatabase
+from rota.tasks.table import tasks_for
+
+
+def make_hub(settings: Settings) -> Hub:
+    """Return a hub process, not yet started."""
+    database = make_database(settings)
+    leader = Leader(make_locks(settings, database))
+    entries = tasks_for(settings)
+    for entry in entries:
+        leader.run(entry.name, entry.body(settings, database))
+    return Hub(settings, database, leader, tuple(entry.name for entry in entries))
+
+
+def make_database(settings: Settings) -> Database:
+    """Return the database that the settings name, not yet opened."""
+    if settings.sqlite:
+        return SqliteDatabase(settings.sqlite_path, holder(settings))
+    return PostgresDatabase(_address(settings), _direct(settings), settings.database.pool_size)
+
+
+def make_locks(settings: Settings, database: Database) -> Locks:
+    """Return the locks that go with the database."""
+    if settings.sqlite:
+        return LocalLocks(database, holder(settings))
+    return AdvisoryLocks(_direct(settings))
+
+
+def holder(settings: Settings) -> str:
+    """Return how this process names itself to the others."""
+    return f"{settings.name}:{os.getpid()}"
+
+
+def prepare_directories(settings: Settings) -> None:
+    """Make the data directory, for this user alone, where it is missing."""
+    Path(settings.server.data).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _address(settings: Settings) -> Address:
+    database = settings.database
+    return Address(database.url, database.password, database.schema, holder(settings))
+
+
+def _direct(settings: Settings) -> Address:
+    database = settings.database
+    return Address(database.direct_url or database.url, database.password, database.schema, holder(settings))
