@@ -1,0 +1,227 @@
+"""The cgroups of labs and hosts.
+
+Each host has a cgroup of its own, ``rota-lab.LAB/HOST``, in the machine's cgroup2 hierarchy and, where the
+machine has one, in systemd's named version 1 hierarchy. Every process of a host stays in it, so the kernel
+can say who they are, kill them at one word, or freeze them. No file of ours remembers a process.
+
+A host on version 1 also has that cgroup in each version 1 controller, below the caller's own, so that limits
+on the caller hold for the host too.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from lab import names
+from lab.commands import wait_for
+from lab.errors import LabError
+
+_PATIENCE = 10.0  # seconds for the kernel to end what it was told to kill
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """One mounted cgroup hierarchy."""
+
+    mount: Path
+    version: int
+    controllers: tuple[str, ...]
+    own: str  # the caller's cgroup in it, beginning with "/"
+
+    @property
+    def base(self) -> Path:
+        """Return where the lab's cgroups begin: below the caller's own only where that carries limits."""
+        if self.version == 1 and "name=systemd" not in self.controllers:
+            return self.mount / self.own.lstrip("/")
+        return self.mount
+
+
+def parse(mountinfo: str, own: str) -> list[Hierarchy]:
+    """Return the hierarchies described by the texts of /proc/self/mountinfo and /proc/self/cgroup. Pure."""
+    paths = {controllers: path for _, controllers, path in (line.split(":", 2) for line in own.splitlines())}
+    found: dict[Path, Hierarchy] = {}
+    for line in mountinfo.splitlines():
+        fields, _, tail = line.partition(" - ")
+        kind, _, options = tail.split(" ", 2)
+        mount = Path(fields.split(" ")[4])
+        if kind == "cgroup2":
+            found.setdefault(mount, Hierarchy(mount, 2, (), paths.get("", "/")))
+        elif kind == "cgroup":
+            for controllers, path in paths.items():
+                listed = tuple(controllers.split(","))
+                if controllers and set(listed) <= set(options.split(",")):
+                    found.setdefault(mount, Hierarchy(mount, 1, listed, path))
+    return list(found.values())
+
+
+def hierarchies() -> list[Hierarchy]:
+    """Return the machine's hierarchies."""
+    return parse(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
+
+
+def unified() -> Path:
+    """Return where the cgroup2 hierarchy is mounted; raise LabError if it is not."""
+    for hierarchy in hierarchies():
+        if hierarchy.version == 2:  # noqa: PLR2004 - cgroup2
+            return hierarchy.mount
+    raise LabError("this machine mounts no cgroup2 hierarchy, which the lab needs: mount one")
+
+
+def needed(version: str) -> list[Hierarchy]:
+    """Return the hierarchies in which a host on cgroup ``v1`` or ``v2`` has a cgroup of its own."""
+    every = hierarchies()
+    if version == "v1":
+        mounted = {controller for hierarchy in every for controller in hierarchy.controllers}
+        missing = {"memory", "pids", "cpu"} - mounted
+        if missing:
+            raise LabError(
+                f"this machine has no cgroup version 1 controllers {', '.join(sorted(missing))}: "
+                "a host on v1 cannot run here, use v2"
+            )
+        return every
+    return [h for h in every if h.version == 2 or "name=systemd" in h.controllers]  # noqa: PLR2004 - cgroup2
+
+
+def of_host(lab: str, host: str, version: str) -> list[Path]:
+    """Return where the cgroups of a host are, or would be, if the caller makes them."""
+    return [hierarchy.base / names.cgroup(lab, host) for hierarchy in needed(version)]
+
+
+def make(lab: str, host: str, version: str) -> None:
+    """Make a host's cgroups; those that are there stay."""
+    for directory in of_host(lab, host, version):
+        for step in (directory.parent, directory):
+            step.mkdir(exist_ok=True)
+            _inherit_cpuset(step)
+
+
+def _inherit_cpuset(directory: Path) -> None:
+    # A version 1 cpuset begins empty, and an empty one admits no process. Elsewhere these files are absent.
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        here = directory / name
+        if here.exists() and not here.read_text().strip():
+            here.write_text((directory.parent / name).read_text())
+
+
+def enter(directories: list[Path]) -> None:
+    """Move the calling process into these cgroups; OSError if one of them has gone."""
+    for directory in directories:
+        (directory / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def processes(lab: str, host: str = "") -> list[int]:
+    """Return the ids of the processes of a host, or of a whole lab."""
+    found: list[int] = []
+    for directory in _below(unified() / names.cgroup(lab, host)):
+        try:
+            found += [int(pid) for pid in (directory / "cgroup.procs").read_text().split()]
+        except OSError:  # this cgroup went away while we looked
+            continue
+    return found
+
+
+def populated(lab: str, host: str = "") -> bool:
+    """Say whether any process of a host, or of a whole lab, lives. A zombie does not."""
+    try:
+        events = (unified() / names.cgroup(lab, host) / "cgroup.events").read_text()
+    except OSError:
+        return False
+    return "populated 1" in events.splitlines()
+
+
+def freeze(lab: str, host: str, *, frozen: bool) -> None:
+    """Stop every process of a host where it stands, or let them all go on; return when it is so."""
+    directory = unified() / names.cgroup(lab, host)
+    (directory / "cgroup.freeze").write_text("1" if frozen else "0")
+    want = f"frozen {int(frozen)}"
+    if not wait_for(
+        lambda: want in (directory / "cgroup.events").read_text().splitlines(), seconds=_PATIENCE
+    ):
+        raise LabError(f"host {host} of lab {lab} is not {want.replace(' ', '=')} after {_PATIENCE:g} s")
+
+
+def guest_init(lab: str, host: str) -> int | None:
+    """Return the id, as the machine counts, of the process that is PID 1 in a host; None if it is off."""
+    for pid in processes(lab, host):
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            continue
+        if is_guest_init(status):
+            return pid
+    return None
+
+
+def is_guest_init(status: str) -> bool:
+    """Say whether a /proc/PID/status is that of PID 1 exactly one PID namespace below ours. Pure."""
+    for line in status.splitlines():
+        if line.startswith("NSpid:"):
+            return len(ids := line.split()[1:]) == 2 and ids[-1] == "1"  # noqa: PLR2004 - ours and the guest's
+    return False
+
+
+def end(lab: str, host: str = "") -> None:
+    """Kill every process of a host, or of a whole lab, and return when none lives.
+
+    PID 1 of each host first, with which the kernel ends all of that host, so that systemd-nspawn outlives it
+    by a moment and tidies up what it keeps in /run.
+    """
+    hosts = [host] if host else hosts_of(lab)
+    for name in hosts:
+        pid = guest_init(lab, name)
+        if pid is not None:
+            _kill(pid)
+    if wait_for(lambda: not populated(lab, host), seconds=1.5):
+        return
+    (unified() / names.cgroup(lab, host) / "cgroup.kill").write_text("1")
+    if not wait_for(lambda: not populated(lab, host), seconds=_PATIENCE):
+        left = " ".join(str(pid) for pid in processes(lab, host))
+        raise LabError(f"lab {lab}: processes {left} do not die; try again")
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def hosts_of(lab: str) -> list[str]:
+    """Return the hosts of a lab that have a cgroup, running or not."""
+    top = unified() / names.cgroup(lab)
+    return sorted(path.name for path in top.iterdir() if path.is_dir()) if top.is_dir() else []
+
+
+def remove(lab: str) -> None:
+    """Remove the cgroups of a lab from every hierarchy; none of their processes lives."""
+    for hierarchy in hierarchies():
+        for top in _found(hierarchy, names.cgroup(lab)):
+            if not wait_for(partial(_rmdir, top), seconds=_PATIENCE):
+                raise LabError(f"cgroup {top} cannot be removed: something runs in it")
+
+
+def _found(hierarchy: Hierarchy, wanted: str) -> list[Path]:
+    """Find a lab's cgroup wherever its creator stood, which need not be where we stand."""
+    places = [hierarchy.mount] if hierarchy.base == hierarchy.mount else _below(hierarchy.mount)
+    return [place / wanted for place in places if (place / wanted).is_dir()]
+
+
+def _rmdir(top: Path) -> bool:
+    """Remove a cgroup and those below it; False if the kernel still counts a process there."""
+    try:
+        for directory in reversed(list(_below(top))):
+            directory.rmdir()
+    except FileNotFoundError:
+        return not top.exists()
+    except OSError:
+        return False
+    return True
+
+
+def _below(top: Path) -> Iterator[Path]:
+    """Yield a cgroup and all those below it, each before its children."""
+    for path, _, _ in os.walk(top):
+        yield Path(path)
