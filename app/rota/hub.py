@@ -28,7 +28,9 @@ class Hub:
     `draining` when it has been told to stop.
     """
 
-    def __init__(self, settings: Settings, database: Database, leader: Leader, tasks: tuple[str, ...]) -> None:
+    def __init__(
+        self, settings: Settings, database: Database, leader: Leader, tasks: tuple[str, ...]
+    ) -> None:
         """Put a process together; nothing runs until `start`."""
         self.settings = settings
         self.database = database

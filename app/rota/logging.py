@@ -40,7 +40,7 @@ def configure(level: str) -> None:
 
 
 class _Renderer:
-    """Renders an event as `event key=value …`, after the time on a terminal and the priority in the journal."""
+    """Renders `event key=value …`, after the time on a terminal, after the priority in the journal."""
 
     def __init__(self, *, journal: bool) -> None:
         self._journal = journal

@@ -1,9 +1,9 @@
 """The backup file: a compressed tar whose first member says what the others must be.
 
-    manifest.json    format, names, sizes and BLAKE3 of every other member
-    database/…       the copy of the database
-    keys/…           key files and secrets
-    settings.json    the settings in force, without secrets
+manifest.json    format, names, sizes and BLAKE3 of every other member
+database/…       the copy of the database
+keys/…           key files and secrets
+settings.json    the settings in force, without secrets
 """
 
 import io
@@ -44,7 +44,9 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     members: list[Member]
 
 
-def write_archive(target: Path, manifest: Mapping[str, Any], files: Mapping[str, Path | bytes]) -> tuple[int, str]:
+def write_archive(
+    target: Path, manifest: Mapping[str, Any], files: Mapping[str, Path | bytes]
+) -> tuple[int, str]:
     """Write and sync a backup; return its size in bytes and its BLAKE3."""
     members = [_describe(path, content) for path, content in sorted(files.items())]
     head = msgspec.json.format(
@@ -97,7 +99,9 @@ def _members(source: Path, tar: tarfile.TarFile) -> Iterator[tuple[Manifest, Mem
         raise BackupError(f"{source} does not begin with a manifest: it is no backup of this program")
     manifest = msgspec.json.decode(_content(tar, first).read(), type=Manifest)
     if manifest.format != FORMAT:
-        raise BackupError(f"{source} has format {manifest.format}, and this program reads {FORMAT}: use a newer one")
+        raise BackupError(
+            f"{source} has format {manifest.format}, and this program reads {FORMAT}: use a newer one"
+        )
     expected = {member.path: member for member in manifest.members}
     while (entry := tar.next()) is not None:
         member = expected.pop(entry.name, None)
@@ -109,7 +113,9 @@ def _members(source: Path, tar: tarfile.TarFile) -> Iterator[tuple[Manifest, Mem
                 while chunk := content.read(CHUNK):
                     out.write(chunk)
             if copy.stat().st_size != member.size or file_digest(copy) != member.blake3:
-                raise BackupError(f"{source}: {entry.name} is not what the manifest says: the backup is damaged")
+                raise BackupError(
+                    f"{source}: {entry.name} is not what the manifest says: the backup is damaged"
+                )
             yield manifest, member, copy
     if expected:
         raise BackupError(f"{source} lacks {', '.join(sorted(expected))}: the backup is damaged")

@@ -42,7 +42,7 @@ async def check_dump(path: Path) -> None:
 def dump_command(settings: Settings, target: Path) -> list[str]:
     """Return the argv that dumps this hub's schema. The password is not in it."""
     database = settings.database
-    parts = {key: value for key, value in conninfo_to_dict(database.direct_url or database.url).items()}
+    parts = conninfo_to_dict(database.direct_url or database.url)
     parts.pop("password", None)
     return [
         "pg_dump",
@@ -58,7 +58,9 @@ def dump_command(settings: Settings, target: Path) -> list[str]:
 
 def _environment(settings: Settings) -> dict[str, str]:
     database = settings.database
-    password = database.password.reveal() or conninfo_to_dict(database.direct_url or database.url).get("password")
+    password = database.password.reveal() or conninfo_to_dict(database.direct_url or database.url).get(
+        "password"
+    )
     return {**os.environ, **({"PGPASSWORD": str(password)} if password else {})}
 
 
@@ -86,7 +88,11 @@ def _check_sqlite(path: Path) -> None:
 async def _run(argv: list[str], environment: dict[str, str]) -> None:
     try:
         process = await asyncio.create_subprocess_exec(
-            *argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            *argv,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         )
     except FileNotFoundError:
         raise BackupError(f"{argv[0]} is not installed: install the package postgresql-client") from None

@@ -97,7 +97,9 @@ class Maker:
         """Return the file of a backup by its name. Raises BackupError."""
         path = self._directory / name
         if path.parent != self._directory or not path.is_file():
-            raise BackupError(f"{self._directory} holds no backup {name!r}: `rota backup list` shows which there are")
+            raise BackupError(
+                f"{self._directory} holds no backup {name!r}: `rota backup list` shows which there are"
+            )
         return path
 
     async def _make(self, name: str) -> Made:
@@ -154,7 +156,7 @@ class Maker:
 
 
 async def verify(path: Path) -> Manifest:
-    """Read a whole backup, check every byte against its manifest, and the database in it. Raises BackupError."""
+    """Check every byte of a backup against its manifest, and the database in it. Raises BackupError."""
     found: Manifest | None = None
     for manifest, member, copy in read_archive(path):
         found = manifest

@@ -42,7 +42,9 @@ def show(as_json: bool, data: str | None, file: Path | None) -> None:  # noqa: F
     records = asyncio.run(_with_database(settings, lambda database: Backups(database).all()))
     if as_json:
         fields = ("name", "cause", "state", "size", "digest", "error")
-        click.echo(json.dumps([{name: getattr(record, name) for name in fields} for record in records], indent=2))
+        click.echo(
+            json.dumps([{name: getattr(record, name) for name in fields} for record in records], indent=2)
+        )
         return
     if not records:
         click.echo("No backup yet: `rota backup now` makes one.")
@@ -57,19 +59,19 @@ def show(as_json: bool, data: str | None, file: Path | None) -> None:  # noqa: F
 @shared
 def check(name: str | None, data: str | None, file: Path | None) -> None:
     """Read a backup to its end and check everything in it. Without NAME, every one."""
+    from rota import wiring
     from rota.backups.maker import Maker, verify
     from rota.errors import BackupError
 
     settings = settings_from(file, data).settings
-    from rota import wiring
-
     maker = Maker(settings, wiring.make_database(settings))
     paths = [maker.find(name)] if name else maker.list_files()
     if not paths:
         raise BackupError(f"{settings.backup_directory} holds no backup: `rota backup now` makes one")
     for path in paths:
         manifest = asyncio.run(verify(path))
-        click.echo(f"{path.name}  whole: {manifest.database}, schema {manifest.schema}, {len(manifest.members)} files")
+        files = len(manifest.members)
+        click.echo(f"{path.name}  whole: {manifest.database}, schema {manifest.schema}, {files} files")
 
 
 async def _with_database(settings: Settings, work: Callable[[Database], Awaitable[T]]) -> T:

@@ -93,7 +93,9 @@ class AdvisoryLocks:
         if connection is None:
             return
         with contextlib.suppress(SessionLostError):
-            await self._bounded(self._one("SELECT pg_advisory_unlock_all(), pg_notify(%s, '')", self._channel))
+            await self._bounded(
+                self._one("SELECT pg_advisory_unlock_all(), pg_notify(%s, '')", self._channel)
+            )
         self._abandon()
 
     async def _prepare(self, connection: Connection) -> None:
@@ -110,7 +112,9 @@ class AdvisoryLocks:
         fences = []
         for task in gained:
             values = {"task": task, "holder": self._address.holder}
-            cursor = await connection.execute(statements("postgresql")["leaders.raise_epoch"].encode(), values)
+            cursor = await connection.execute(
+                statements("postgresql")["leaders.raise_epoch"].encode(), values
+            )
             row = await cursor.fetchone()
             if row is None:
                 raise SessionLostError(f"no epoch for {task}")

@@ -43,5 +43,7 @@ def sockets_passed() -> int:
         return 0
     count = os.environ.get("LISTEN_FDS", "0")
     if not count.isdigit():
-        raise ConfigurationError(f"LISTEN_FDS is {count!r}, which is no number: start the program through its unit")
+        raise ConfigurationError(
+            f"LISTEN_FDS is {count!r}, which is no number: start the program through its unit"
+        )
     return int(count)

@@ -78,12 +78,11 @@ def load(
 def _checked(values: dict[str, Any], sources: dict[str, str]) -> Loaded:
     if str(values["database.url"]).startswith("sqlite:"):
         if not values["server.primary"] and sources["server.primary"] != "default":
-            raise SettingsError(
-                [
-                    f"server.primary ({sources['server.primary']}): false, and database.url says SQLite, where "
-                    "the one host is the primary: take the setting away, or use PostgreSQL"
-                ]
+            problem = (
+                f"server.primary ({sources['server.primary']}): false, and database.url says SQLite, where "
+                "the one host is the primary: take the setting away, or use PostgreSQL"
             )
+            raise SettingsError([problem])
         values["server.primary"] = True
     settings = Settings(**{section: cls(**_of(section, values)) for section, cls in SECTIONS.items()})
     broken = [f"{key} ({sources[key]}): {problem}" for key, problem in rules.problems(settings)]
@@ -120,7 +119,9 @@ def _toml(text: str, source: str) -> Iterator[Given]:
         raise SettingsError([f"{source}: not TOML: {error}"]) from error
     for section, body in document.items():
         if not isinstance(body, dict):
-            raise SettingsError([f"{section} ({source}): stands outside a section: put it below [server] or another"])
+            raise SettingsError(
+                [f"{section} ({source}): stands outside a section: put it below [server] or another"]
+            )
         for key, raw in body.items():
             yield Given(section, key, raw, source, from_toml)
         if not body and section not in SECTIONS:
@@ -167,7 +168,8 @@ def _unknown(given: Given, known: Mapping[str, Mapping[str, Any]]) -> str | None
     if given.section not in known:
         return f"[{given.section}] ({given.source}): unknown section; {_instead(given.section, known)}"
     if given.key not in known[given.section]:
-        return f"{given.section}.{given.key} ({given.source}): unknown key; {_instead(given.key, known[given.section])}"
+        instead = _instead(given.key, known[given.section])
+        return f"{given.section}.{given.key} ({given.source}): unknown key; {instead}"
     return None
 
 

@@ -49,7 +49,10 @@ def _sqlite(settings: Settings) -> Iterator[tuple[str, str]]:
         ("password", database.password),
     ):
         if value:
-            yield f"database.{key}", "is for PostgreSQL and database.url says SQLite: take it away, or set the url"
+            yield (
+                f"database.{key}",
+                "is for PostgreSQL and database.url says SQLite: take it away, or set the url",
+            )
 
 
 def _postgresql(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -62,9 +65,15 @@ def _postgresql(settings: Settings) -> Iterator[tuple[str, str]]:
         if not parts.path.strip("/"):
             yield f"database.{key}", "names no database: write postgresql://USER@HOST:PORT/NAME"
     if not database.schema:
-        yield "database.schema", 'PostgreSQL needs a schema of its own for this hub: set it, for example to "rota"'
+        yield (
+            "database.schema",
+            'PostgreSQL needs a schema of its own for this hub: set it, for example to "rota"',
+        )
     elif not _SCHEMA.fullmatch(database.schema) or database.schema.startswith("pg_"):
-        yield "database.schema", f'"{database.schema}" must be lower-case letters, digits and _, and not begin with pg_'
+        yield (
+            "database.schema",
+            f'"{database.schema}" must be lower-case letters, digits and _, and not begin with pg_',
+        )
     if not 1 <= database.pool_size <= MAX_POOL:
         yield "database.pool_size", f"{database.pool_size} is not between 1 and {MAX_POOL}"
 

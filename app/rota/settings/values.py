@@ -23,9 +23,9 @@ def from_toml(raw: object, wanted: Any) -> Any:
         if isinstance(raw, int) and not isinstance(raw, bool):
             return raw
         raise ValueError(f"must be a whole number without quotes, not {raw!r}")
-    if not isinstance(raw, str):
-        raise ValueError(f"must be a string in quotes, not {'a secret' if wanted is Secret else repr(raw)}")
-    return _text(raw, wanted)
+    if isinstance(raw, str):
+        return _text(raw, wanted)
+    raise ValueError(f"must be a string in quotes, not {'a number' if wanted is Secret else repr(raw)}")
 
 
 def from_text(raw: str, wanted: Any) -> Any:

@@ -23,7 +23,7 @@ class BackupRecord:
 
 
 class Backups:
-    """Each change is a compare-and-set on the row's state; scheduled ones carry a fence, an operator's none."""
+    """Changes are compare-and-set on the row's state; scheduled ones carry a fence, an operator's none."""
 
     def __init__(self, database: Database) -> None:
         """Keep the records in this database."""

@@ -14,7 +14,14 @@ from rota.coordination.keys import exclusive_key
 from rota.errors import BusyError, FencedError, UnreachableError
 from rota.store.database import Pulse, Row, Work
 from rota.store.migrations import pending
-from rota.store.postgres_connection import Address, Connection, check_library, check_server, check_session, explain
+from rota.store.postgres_connection import (
+    Address,
+    Connection,
+    check_library,
+    check_server,
+    check_session,
+    explain,
+)
 from rota.store.statements import statements
 
 T = TypeVar("T")
@@ -60,7 +67,7 @@ class PostgresTransaction:
 
 
 class PostgresDatabase:
-    """The `Database` seam on PostgreSQL. `direct` is an address without a pooler, for what needs a session."""
+    """The `Database` seam on PostgreSQL. `direct` leads past any pooler, for what needs a session."""
 
     def __init__(self, address: Address, direct: Address, pool_size: int) -> None:
         """Connect later: nothing is opened here."""
@@ -135,7 +142,9 @@ class PostgresDatabase:
         await connection.set_autocommit(False)
 
     @contextlib.asynccontextmanager
-    async def _unit(self, *, idle: str | None = None, exclusive: str | None = None) -> AsyncIterator[PostgresTransaction]:
+    async def _unit(
+        self, *, idle: str | None = None, exclusive: str | None = None
+    ) -> AsyncIterator[PostgresTransaction]:
         if self._pool is None:
             raise UnreachableError("the database has not been reached yet")
         try:

@@ -48,7 +48,9 @@ class Address:
 
     async def connect(self, purpose: str) -> Connection:
         """Open a connection outside the pool, in autocommit mode."""
-        return await psycopg.AsyncConnection.connect(self.conninfo(purpose), autocommit=True, row_factory=dict_row)
+        return await psycopg.AsyncConnection.connect(
+            self.conninfo(purpose), autocommit=True, row_factory=dict_row
+        )
 
 
 def check_library() -> None:
@@ -64,7 +66,7 @@ async def check_server(connection: Connection) -> None:
     """Refuse a server that is too old, or a standby. Raises UnreachableError."""
     if connection.info.server_version < OLDEST_SERVER:
         raise UnreachableError(
-            f"the server is PostgreSQL {connection.info.server_version // 10000}, and 14 is the oldest that will do"
+            f"the server is PostgreSQL {connection.info.server_version // 10000}: 14 is the oldest that will do"
         )
     row = await (await connection.execute("SELECT pg_is_in_recovery() AS standby")).fetchone()
     if row is None or row["standby"]:

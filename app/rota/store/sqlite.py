@@ -70,7 +70,9 @@ class SqliteDatabase:
 
     async def write(self, work: Work[T], fence: Fence | None = None) -> T:
         """Run a unit of work under the write lock."""
-        return await self._hop(self._write_thread, lambda: self._unit(self._writer, "BEGIN IMMEDIATE", work, fence))
+        return await self._hop(
+            self._write_thread, lambda: self._unit(self._writer, "BEGIN IMMEDIATE", work, fence)
+        )
 
     async def exclusive(self, name: str, work: Work[T]) -> T:
         """Run a unit of work under a lock of this process and the write lock."""
@@ -146,7 +148,9 @@ class SqliteDatabase:
             raise
         connection.execute("COMMIT")
 
-    def _unit(self, connection: sqlite3.Connection | None, begin: str, work: Work[T], fence: Fence | None) -> T:
+    def _unit(
+        self, connection: sqlite3.Connection | None, begin: str, work: Work[T], fence: Fence | None
+    ) -> T:
         open_connection = _present(connection)
         open_connection.execute(begin)
         try:

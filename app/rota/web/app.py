@@ -20,9 +20,7 @@ App = falcon.asgi.App[falcon.asgi.Request, falcon.asgi.Response]
 def create_app(hub: Hub) -> App:
     """Return the ASGI app: the whole router for a web process, two routes for a worker alone."""
     metrics = Metrics(hub)
-    app: App = falcon.asgi.App(
-        middleware=[Lifespan(hub), RequestId(), StrictHost(), Measure(metrics)], cors_enable=False
-    )
+    app: App = falcon.asgi.App(middleware=(Lifespan(hub), RequestId(), StrictHost(), Measure(metrics)))
     app.set_error_serializer(errors.serialize)
     app.add_error_handler(Exception, errors.crashed)
     _get(app, "/health", HealthResource(hub))

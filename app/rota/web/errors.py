@@ -1,6 +1,7 @@
 """Errors as answers: JSON for programs, a small page for people."""
 
 from html import escape
+from http import HTTPStatus
 from typing import Any
 
 import falcon
@@ -26,7 +27,9 @@ def serialize(req: Request, resp: Response, error: falcon.HTTPError) -> None:
         resp.text = _PAGE.format(title=title, description=escape(error.description or _plain(error)))
     else:
         resp.content_type = "application/json"
-        resp.data = msgspec.json.encode({"error": error.title, "description": error.description or _plain(error)})
+        resp.data = msgspec.json.encode(
+            {"error": error.title, "description": error.description or _plain(error)}
+        )
 
 
 async def crashed(req: Request, resp: Response, error: Exception, params: dict[str, Any]) -> None:
@@ -36,9 +39,11 @@ async def crashed(req: Request, resp: Response, error: Exception, params: dict[s
     log.error("request crashed", method=req.method, path=req.path, exc_info=error)
     raise falcon.HTTPInternalServerError(
         title="Internal error",
-        description="The hub met a fault of its own. Its journal has the details under the request id of this answer.",
+        description="A fault of the hub itself. Its journal has the details under this answer's request id.",
     )
 
 
 def _plain(error: falcon.HTTPError) -> str:
-    return "There is nothing at this address." if error.status.startswith("404") else error.status
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return "There is nothing at this address."
+    return str(error.status)

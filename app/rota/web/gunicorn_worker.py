@@ -48,7 +48,7 @@ class HubProtocol(ASGIProtocol):
         """Tell whether nothing is being answered on this connection."""
         return bool(self._awaiting_request and not self._finishing_calls)
 
-    def _will_close(self, request: Any, response_requires_close: bool) -> bool:  # noqa: FBT001
+    def _will_close(self, request: Any, response_requires_close: bool) -> bool:
         return self.worker.draining or bool(super()._will_close(request, response_requires_close))
 
 
@@ -96,12 +96,12 @@ class HubWorker(gasgi.ASGIWorker):
             self._spawn(self._watch_failure())
 
     def handle_exit_signal(self) -> None:
-        """Begin a graceful stop, once."""
-        if self.draining or not self.servers:
-            self.alive = self.alive and bool(self.servers)
-            return
-        self.draining = True
-        self._spawn(self._drain())
+        """Begin a graceful stop, once; before anything is served, just end."""
+        if not self.servers:
+            self.alive = False
+        elif not self.draining:
+            self.draining = True
+            self._spawn(self._drain())
 
     def run(self) -> None:
         """Serve, then end with the code that the hub's failure asks for."""
@@ -115,7 +115,9 @@ class HubWorker(gasgi.ASGIWorker):
         async with asyncio.timeout(ANSWERS):
             status = await _ask(self.sockets[0].sock, path)
         address = self.sockets[0].sock.getsockname()
-        log.info("serving", roles=list(self.hub.health.roles), address=_readable(address), first_answer=status)
+        log.info(
+            "serving", roles=list(self.hub.health.roles), address=_readable(address), first_answer=status
+        )
         self.notifier.send("READY=1")
 
     async def _watch_failure(self) -> None:

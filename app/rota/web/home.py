@@ -9,11 +9,14 @@ from rota.errors import RotaError
 from rota.hub import Hub
 from rota.store.backups import BackupRecord, Backups
 from rota.store.history import History, Run
-from rota.store.leaders import Led, Leaders
+from rota.store.leaders import Leaders, Led
 
 SHOWN = 8  # rows of history and of backups on the page
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
 
 class HomeResource:

@@ -71,7 +71,9 @@ class _HubCollector(Collector):
         yield held
         yield epoch
         yield GaugeMetricFamily("rota_leader_sessions_lost", "Lock sessions lost.", value=leader.generation)
-        yield GaugeMetricFamily("rota_leader_trust_seconds", "Trust left in the locks.", value=leader.trust_left())
+        yield GaugeMetricFamily(
+            "rota_leader_trust_seconds", "Trust left in the locks.", value=leader.trust_left()
+        )
         yield GaugeMetricFamily(
             "rota_database_reachable", "1 while the database answers.", value=health.database.reachable
         )

@@ -37,10 +37,13 @@ class StrictHost:
         hosts = [value for name, value in req.scope["headers"] if name == b"host"]
         if len(hosts) != 1:
             raise falcon.HTTPBadRequest(
-                title="Host header", description="A request needs exactly one Host header: send the name you call."
+                title="Host header",
+                description="A request needs exactly one Host header: send the name you call.",
             )
         if not _GOOD_HOST.fullmatch(hosts[0].decode("latin-1")):
-            raise falcon.HTTPBadRequest(title="Host header", description="The Host header is not NAME or NAME:PORT.")
+            raise falcon.HTTPBadRequest(
+                title="Host header", description="The Host header is not NAME or NAME:PORT."
+            )
 
 
 class Measure:
@@ -54,7 +57,9 @@ class Measure:
         """Note the start."""
         req.context.began = time.perf_counter()
 
-    async def process_response(self, req: Request, resp: Response, resource: object, req_succeeded: bool) -> None:  # noqa: FBT001
+    async def process_response(
+        self, req: Request, resp: Response, resource: object, req_succeeded: bool
+    ) -> None:
         """Record the end. A request refused before it began to be measured has no duration."""
         began = getattr(req.context, "began", None)
         if began is not None:

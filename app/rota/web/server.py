@@ -1,6 +1,6 @@
 """gunicorn inside this process: its settings, and how it ends."""
 
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
@@ -9,9 +9,11 @@ from gunicorn.glogging import Logger
 from rota import wiring
 from rota.drivers.systemd import Notifier
 from rota.errors import EXIT_CONFIG
-from rota.hub import Hub
 from rota.settings import Settings
 from rota.web.app import App, create_app
+
+if TYPE_CHECKING:
+    from rota.hub import Hub
 
 GRACEFUL = 20  # seconds for a stop; the unit's TimeoutStopSec is longer
 
