@@ -62,7 +62,7 @@ def pending(dialect: str, applied: Iterable[Mapping[str, object]]) -> list[Migra
         refuse_if_too_new(int(str(row["tolerates"])), mine)
         if number in known and known[int(str(number))].digest != digest:
             raise SchemaError(
-                f"the database's migration {number} ({row['name']}) is not the one in this program, so a build of "
+                f"the database's migration {number} ({row['name']}) is not this program's: a build of "
                 "another history made it: run the program that made it, or restore a backup"
             )
     return [migration for migration in migrations(dialect) if migration.number not in numbers]

@@ -66,7 +66,7 @@ async def check_server(connection: Connection) -> None:
     """Refuse a server that is too old, or a standby. Raises UnreachableError."""
     if connection.info.server_version < OLDEST_SERVER:
         raise UnreachableError(
-            f"the server is PostgreSQL {connection.info.server_version // 10000}: 14 is the oldest that will do"
+            f"the server is PostgreSQL {connection.info.server_version // 10000}: it must be 14 or newer"
         )
     row = await (await connection.execute("SELECT pg_is_in_recovery() AS standby")).fetchone()
     if row is None or row["standby"]:

@@ -1,6 +1,6 @@
 """gunicorn inside this process: its settings, and how it ends."""
 
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter

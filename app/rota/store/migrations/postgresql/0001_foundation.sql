@@ -1,7 +1,7 @@
 -- tolerates: 1
 -- The hub itself, who leads what, what ran, and the backups made.
 CREATE TABLE hub (
-    only boolean PRIMARY KEY DEFAULT true CHECK (only),
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
     -- raised at each restore from backup; outranks every epoch
     generation bigint NOT NULL DEFAULT 1,
     created_at timestamptz NOT NULL DEFAULT now()

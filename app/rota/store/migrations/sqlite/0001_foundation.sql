@@ -2,7 +2,7 @@
 -- The hub itself, who leads what, what ran, and the backups made.
 -- Times are whole microseconds since 1970, UTC.
 CREATE TABLE hub (
-    only INTEGER PRIMARY KEY DEFAULT 1 CHECK (only = 1),
+    one INTEGER PRIMARY KEY DEFAULT 1 CHECK (one = 1),
     -- raised at each restore from backup; outranks every epoch
     generation INTEGER NOT NULL DEFAULT 1,
     created_at INTEGER NOT NULL
