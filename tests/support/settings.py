@@ -1,5 +1,6 @@
 """Settings for tests, made the way an operator makes them."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -7,10 +8,14 @@ from tests.support.postgres import PASSWORD, Server
 
 from rota.settings import Settings, load
 
+# A settings file that says nothing, so that the one of a host on which the
+# tests happen to run is not read.
+NO_SETTINGS = Path(os.devnull)
+
 
 def sqlite_settings(data: Path, **environ: str) -> Settings:
     """Return the settings of a single-node hub in this directory."""
-    return load(environ={"ROTA_SERVER_DATA": str(data), **environ}).settings
+    return load(file=NO_SETTINGS, environ={"ROTA_SERVER_DATA": str(data), **environ}).settings
 
 
 def postgres_environ(data: Path, server: Server, schema: str, **environ: str) -> Mapping[str, str]:
@@ -27,4 +32,4 @@ def postgres_environ(data: Path, server: Server, schema: str, **environ: str) ->
 
 def postgres_settings(data: Path, server: Server, schema: str, **environ: str) -> Settings:
     """Return the settings of one process of a cluster's hub."""
-    return load(environ=postgres_environ(data, server, schema, **environ)).settings
+    return load(file=NO_SETTINGS, environ=postgres_environ(data, server, schema, **environ)).settings
