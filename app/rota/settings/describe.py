@@ -1,11 +1,15 @@
 """Settings written for people and for backups, without their secrets."""
 
+import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote
 
 from rota.secret import Secret
 from rota.settings.model import Settings, key_types
+
+# The user ends at the first colon; the password, which may hold any sign, at the last @.
+_PASSWORD = re.compile(r"^([^:/]+://[^:/@]*:).*(?=@)", re.DOTALL)
 
 
 def describe(settings: Settings) -> dict[str, Any]:
@@ -34,12 +38,14 @@ def credential_name(section: str, key: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """Return an address with its password, if any, redacted."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    user, _, place = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{user.split(':')[0]}:[redacted]@{place}"))
+    """Return an address with its passwords redacted, before the host and among the parameters."""
+    start, mark, parameters = _PASSWORD.sub(r"\1[redacted]", url).partition("?")
+    return start + mark + "&".join(map(_without_password_value, parameters.split("&")))
+
+
+def _without_password_value(parameter: str) -> str:
+    name, mark, _ = parameter.partition("=")
+    return f"{name}{mark}[redacted]" if "password" in unquote(name).casefold() else parameter
 
 
 def _shown(value: Any) -> Any:

@@ -132,11 +132,24 @@ def _credentials(env: Mapping[str, str]) -> Iterator[Given]:
     directory = env.get("CREDENTIALS_DIRECTORY")
     if not directory:
         return
-    for section, keys in key_types().items():
-        for key, kind in keys.items():
-            path = Path(directory) / credential_name(section, key)
-            if kind is Secret and path.exists():
-                yield Given(section, key, read_key_file(path), f"credential {path.name}", from_text)
+    secrets = {
+        credential_name(section, key): (section, key)
+        for section, keys in key_types().items()
+        for key, kind in keys.items()
+        if kind is Secret
+    }
+    try:
+        paths = sorted(Path(directory).iterdir())
+    except OSError as error:
+        raise KeyFileError(f"CREDENTIALS_DIRECTORY: {directory} cannot be read: {error}") from error
+    strange = [path.name for path in paths if path.name not in secrets]
+    if strange:
+        raise SettingsError(
+            [f"credential {name}: names no secret; {_instead(name, secrets)}" for name in strange]
+        )
+    for path in paths:
+        section, key = secrets[path.name]
+        yield Given(section, key, read_key_file(path), f"credential {path.name}", from_text)
 
 
 def read_key_file(path: Path) -> str:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 from rota.roles import parse_roles
 from rota.settings.model import Settings
@@ -57,13 +56,10 @@ def _sqlite(settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _postgresql(settings: Settings) -> Iterator[tuple[str, str]]:
     database = settings.database
-    for key, url in (("url", database.url), ("direct_url", database.direct_url or database.url)):
-        parts = urlsplit(url)
-        if parts.scheme not in ("postgresql", "postgres"):
-            yield f"database.{key}", 'must begin with "sqlite:" or "postgresql://"'
-            return
-        if not parts.path.strip("/"):
-            yield f"database.{key}", "names no database: write postgresql://USER@HOST:PORT/NAME"
+    for key, url in (("url", database.url), ("direct_url", database.direct_url)):
+        problem = _bad_url(url) if url or key == "url" else None
+        if problem is not None:
+            yield f"database.{key}", problem
     if not database.schema:
         yield (
             "database.schema",
@@ -76,6 +72,23 @@ def _postgresql(settings: Settings) -> Iterator[tuple[str, str]]:
         )
     if not 1 <= database.pool_size <= MAX_POOL:
         yield "database.pool_size", f"{database.pool_size} is not between 1 and {MAX_POOL}"
+
+
+def _bad_url(url: str) -> str | None:
+    # Only a hub on PostgreSQL pays for loading this.
+    from psycopg import ProgrammingError  # noqa: PLC0415
+    from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
+
+    if not url.startswith(("postgresql://", "postgres://")):
+        return 'must begin with "sqlite:" or "postgresql://"'
+    try:
+        parts = conninfo_to_dict(url)
+    except ProgrammingError:  # its message may repeat a part of the password
+        return (
+            "is not an address that PostgreSQL understands: write postgresql://USER@HOST:PORT/NAME, "
+            "a % in it as %25, and after a ? only parameters of libpq"
+        )
+    return None if parts.get("dbname") else "names no database: write postgresql://USER@HOST:PORT/NAME"
 
 
 def _schedules(settings: Settings) -> Iterator[tuple[str, str]]:
