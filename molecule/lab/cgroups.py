@@ -12,7 +12,6 @@ import os
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from lab import names
@@ -20,6 +19,7 @@ from lab.commands import wait_for
 from lab.errors import LabError
 
 _PATIENCE = 10.0  # seconds for the kernel to end what it was told to kill
+_TIDYING = 5.0  # seconds for systemd-nspawn to end by itself after its host
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,14 @@ class Hierarchy:
     own: str  # the caller's cgroup in it, beginning with "/"
 
     @property
+    def follows_caller(self) -> bool:
+        """Say whether a lab's cgroups lie below its creator's own: only where that may carry limits."""
+        return self.version == 1 and "name=systemd" not in self.controllers
+
+    @property
     def base(self) -> Path:
-        """Return where the lab's cgroups begin: below the caller's own only where that carries limits."""
-        if self.version == 1 and "name=systemd" not in self.controllers:
-            return self.mount / self.own.lstrip("/")
-        return self.mount
+        """Return where the cgroups of a lab that we make begin."""
+        return self.mount / self.own.lstrip("/") if self.follows_caller else self.mount
 
 
 def parse(mountinfo: str, own: str) -> list[Hierarchy]:
@@ -167,14 +170,14 @@ def end(lab: str, host: str = "") -> None:
     """Kill every process of a host, or of a whole lab, and return when none lives.
 
     PID 1 of each host first, with which the kernel ends all of that host, so that systemd-nspawn outlives it
-    by a moment and tidies up what it keeps in /run.
+    by a moment and tidies up what it keeps in /run and /tmp; for that it must not be frozen.
     """
-    hosts = [host] if host else hosts_of(lab)
-    for name in hosts:
+    for name in [host] if host else hosts_of(lab):
         pid = guest_init(lab, name)
         if pid is not None:
             _kill(pid)
-    if wait_for(lambda: not populated(lab, host), seconds=1.5):
+        (unified() / names.cgroup(lab, name) / "cgroup.freeze").write_text("0")
+    if wait_for(lambda: not populated(lab, host), seconds=_TIDYING):
         return
     (unified() / names.cgroup(lab, host) / "cgroup.kill").write_text("1")
     if not wait_for(lambda: not populated(lab, host), seconds=_PATIENCE):
@@ -195,17 +198,14 @@ def hosts_of(lab: str) -> list[str]:
     return sorted(path.name for path in top.iterdir() if path.is_dir()) if top.is_dir() else []
 
 
-def remove(lab: str) -> None:
-    """Remove the cgroups of a lab from every hierarchy; none of their processes lives."""
-    for hierarchy in hierarchies():
-        for top in _found(hierarchy, names.cgroup(lab)):
-            if not wait_for(partial(_rmdir, top), seconds=_PATIENCE):
-                raise LabError(f"cgroup {top} cannot be removed: something runs in it")
+def remove(lab: str) -> bool:
+    """Remove the cgroups of a lab from every hierarchy; False if the kernel still counts a process there."""
+    return all(_rmdir(top) for hierarchy in hierarchies() for top in _found(hierarchy, names.cgroup(lab)))
 
 
 def _found(hierarchy: Hierarchy, wanted: str) -> list[Path]:
     """Find a lab's cgroup wherever its creator stood, which need not be where we stand."""
-    places = [hierarchy.mount] if hierarchy.base == hierarchy.mount else _below(hierarchy.mount)
+    places = _below(hierarchy.mount) if hierarchy.follows_caller else [hierarchy.mount]
     return [place / wanted for place in places if (place / wanted).is_dir()]
 
 

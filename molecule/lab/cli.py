@@ -15,6 +15,7 @@ from lab.places import Places
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the arguments say; return the exit status."""
     given = _parser().parse_args(argv)
+    os.umask(0o022)  # the directories of a host's disk are its own directories
     try:
         if "lab" in given:
             names.lab_name(given.lab)
@@ -83,6 +84,7 @@ def _images(given: argparse.Namespace, places: Places) -> None:
 
 
 def _list(_given: argparse.Namespace, places: Places) -> None:
+    require_root()
     for lab in destroy.labs(places):
         print(lab)
         for path in sorted(places.lab(lab).glob("*/host.json")):

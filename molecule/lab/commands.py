@@ -32,7 +32,7 @@ def run(
     check: bool = True,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    stdout: int | None = subprocess.PIPE,
+    holding: Sequence[int] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end.
 
@@ -41,7 +41,7 @@ def run(
         check: raise LabError with what the program said if its exit status is not 0.
         cwd: directory to run it in.
         env: its whole environment, or None for our own.
-        stdout: where its output goes; by default it is returned.
+        holding: open files that it keeps open too, and with them their locks.
 
     """
     done = subprocess.run(
@@ -50,9 +50,9 @@ def run(
         cwd=cwd,
         env=env,
         stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
+        pass_fds=holding,
     )
     if check and done.returncode != 0:
         said = (done.stderr or done.stdout or "").strip() or "it said nothing"

@@ -18,17 +18,23 @@ _PATIENCE = 10.0  # seconds for a killed process to be gone
 
 def down(places: Places, lab: str) -> None:
     """Take a lab away: its processes, mounts, cgroups, namespaces and files. No effect if there is none."""
-    if cgroups.populated(lab):
-        cgroups.end(lab)
+    if not wait_for(lambda: _processes_gone(lab), seconds=_PATIENCE):
+        raise LabError(f"something still starts processes in lab {lab}: end it and try again")
     spaces = [space for space in switch.every_netns() if names.is_of_lab(space, lab)]
     # Connections into the lab live in its network, and a shared ssh connection outlives who opened it: left
     # alone, it would hang the next run that uses the same address.
     _end_visitors(spaces)
-    cgroups.remove(lab)
     for space in spaces:
         switch.delete(space)
     if places.lab(lab).exists():
         shutil.rmtree(places.lab(lab))
+
+
+def _processes_gone(lab: str) -> bool:
+    # A host being started when its starter was killed may enter its cgroup while we look.
+    if cgroups.populated(lab):
+        cgroups.end(lab)
+    return cgroups.remove(lab)
 
 
 def _end_visitors(spaces: list[str]) -> None:

@@ -25,9 +25,8 @@ def start_argv(lab: str, host: str) -> list[str]:
 def carry(host: nspawn.Host, directories: list[Path]) -> None:
     """Enter the host's cgroups, then go on in a mount namespace of our own; never returns."""
     cgroups.enter(directories)
-    # Slave, not private: a copy of another lab's namespace that is mounted here must go when that lab goes.
     inner = [sys.executable, str(LABCTL), "carry", "--mounted", host.lab, host.name]
-    os.execv(program("unshare"), ["unshare", "--mount", "--propagation=slave", "--", *inner])
+    os.execv(program("unshare"), ["unshare", "--mount", "--propagation=private", "--", *inner])
 
 
 def boot(host: nspawn.Host, home: Path) -> int:

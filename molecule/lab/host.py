@@ -14,6 +14,7 @@ from lab.places import Places
 
 _BOOT = 120.0  # seconds a host may take to boot, or to power off; a loaded machine needs a tenth of it
 _CONSOLE_LINES = 15
+_UP = ("running", "degraded", "maintenance")  # what systemd says once it has done all it can
 # What a root login on the host would have.
 _ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -120,10 +121,14 @@ def ready(places: Places, host: nspawn.Host) -> None:
 
     if not wait_for(answers, seconds=_BOOT):
         raise LabError(f"host {host.name} does not answer ssh after {_BOOT:g} s:\n{console_end(home)}")
-    state = inside(host, ["systemctl", "is-system-running", "--wait"]).stdout.strip()
-    if state != "running":
+
+    def state() -> str:
+        return inside(host, ["systemctl", "is-system-running"]).stdout.strip()
+
+    wait_for(lambda: state() in _UP, seconds=_BOOT)
+    if (reached := state()) != "running":
         failed = inside(host, ["systemctl", "--failed", "--no-legend", "--plain"]).stdout
-        raise LabError(f"host {host.name} of lab {host.lab} came up {state or 'without systemd'}:\n{failed}")
+        raise LabError(f"host {host.name} of lab {host.lab} came up as {reached or 'unknown'}:\n{failed}")
 
 
 def stop(host: nspawn.Host) -> None:

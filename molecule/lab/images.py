@@ -31,9 +31,9 @@ def ensure(places: Places, suite: str) -> Path:
     """Return the image of a suite, building it if it is not there; one to three minutes then."""
     image = path(places, suite)
     require_root()
-    with _locked(places):
+    with _locked(places) as lock:
         if not image.is_dir():
-            _build(places, suite, image)
+            _build(suite, image, lock)
         os.utime(image)
         prune(places, keep=image)
         _make_key(places)
@@ -57,12 +57,12 @@ def prune(places: Places, *, keep: Path, unused: float = KEEP_UNUSED) -> list[Pa
 
 
 @contextmanager
-def _locked(places: Places) -> Iterator[None]:
+def _locked(places: Places) -> Iterator[int]:
     places.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     places.images.mkdir(exist_ok=True)
     with (places.root / "images.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        yield lock.fileno()
 
 
 def _make_key(places: Places) -> None:
@@ -71,14 +71,15 @@ def _make_key(places: Places) -> None:
         run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f", str(places.key)])
 
 
-def _build(places: Places, suite: str, image: Path) -> None:
+def _build(suite: str, image: Path, lock: int) -> None:
+    # Whatever works on the tree holds the lock: when we are killed, the next build waits for it to end.
     print(f"lab: building the image of {recipe.SUITES[suite]} ({suite})", flush=True)
     started = time.monotonic()
-    tree = places.images / f"{_HALF_MADE}{image.name}"
+    tree = image.with_name(f"{_HALF_MADE}{image.name}")
     if tree.exists():
         shutil.rmtree(tree)
-    run(bootstrap_argv(suite, tree, sources(machine_sources(), suite)))
-    archived = _fill_archive(tree)
+    run(bootstrap_argv(suite, tree, sources(machine_sources(), suite)), holding=[lock])
+    archived = _fill_archive(tree, lock)
     _finish(tree)
     tree.rename(image)
     took = time.monotonic() - started
@@ -141,7 +142,7 @@ def bootstrap_argv(suite: str, tree: Path, lines: list[str]) -> list[str]:
     ]
 
 
-def _fill_archive(tree: Path) -> int:
+def _fill_archive(tree: Path, lock: int) -> int:
     """Download what hosts may install, with all that it needs; return how many packages that are."""
     archive = tree / _ARCHIVE
     (archive / "partial").mkdir(parents=True)
@@ -155,8 +156,8 @@ def _fill_archive(tree: Path) -> int:
         "--option=APT::Sandbox::User=root",
         "--option=APT::Install-Recommends=false",
     ]
-    run([*apt, "update"])
-    run([*apt, "--yes", "--download-only", "install", *recipe.ARCHIVED])
+    run([*apt, "update"], holding=[lock])
+    run([*apt, "--yes", "--download-only", "install", *recipe.ARCHIVED], holding=[lock])
     shutil.rmtree(archive / "partial")
     (archive / "lock").unlink(missing_ok=True)
     packages = run(["dpkg-scanpackages", "--multiversion", "."], cwd=archive).stdout
