@@ -71,9 +71,11 @@ actions:
 
 RECORDER = ["/usr/bin/python3", "-I", "/opt/rota/libexec/rota-record.py"]
 UNIT_FILES = "/etc/systemd/system"
-SHOWN = ("Id", "LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")
+SHOWN = ("Id", "ActiveState", "UnitFileState", "NeedDaemonReload", "InvocationID")
 JOURNAL_LINES = "20"
 PAUSE = 0.2
+# How often a unit may have been started while it is waited for.
+LIVES = 3
 
 
 class Unit(NamedTuple):
@@ -220,17 +222,20 @@ def wait_healthy(systemd: Systemd, unit: Unit, timeout: float) -> None:
     """Wait until the unit answers its probe with 200.
 
     Raises:
-        Failed: it did not in time, or the unit stopped for good.
+        Failed: it did not in time, it stopped for good, or it keeps stopping. (A question waiting at its
+            socket starts a stopped unit again, so that one look at its state is not enough.)
     """
     deadline = time.monotonic() + timeout
+    lives = set()
     while unit.probe:
         status, answer = ask(unit.probe)
         if status == 200:  # noqa: PLR2004 - HTTP's own number
             return
-        state = systemd.show([unit.name])[unit.name]["ActiveState"]
-        if state == "failed" or time.monotonic() > deadline:
+        shown = systemd.show([unit.name])[unit.name]
+        lives.add(shown["InvocationID"])
+        if shown["ActiveState"] == "failed" or len(lives) > LIVES or time.monotonic() > deadline:
             said = f"answers {status}: {answer.strip()}" if status else f"does not answer: {answer}"
-            raise Failed(f"{unit.name} is {state} and {unit.probe} {said}")
+            raise Failed(f"{unit.name} is {shown['ActiveState']} and {unit.probe} {said}")
         time.sleep(PAUSE)
 
 
