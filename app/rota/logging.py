@@ -17,7 +17,8 @@ import structlog
 # syslog's priorities, which the journal reads from a <N> before the line
 _PRIORITY = {"debug": 7, "info": 6, "warning": 4, "error": 3, "exception": 3, "critical": 2}
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\\]")
+# control characters, line and paragraph separators, and what turns the direction of writing
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\\]")
 _PLAIN = re.compile(r"[^\s\"'=]+")
 
 
@@ -36,7 +37,9 @@ def configure(level: str) -> None:
         cache_logger_on_first_use=True,
     )
     handler = _Forward()
-    logging.basicConfig(handlers=[handler], level=max(_LEVELS[level], logging.INFO), force=True)
+    # What libraries say of their ordinary days is for those who look for faults.
+    libraries = logging.INFO if level == "debug" else max(_LEVELS[level], logging.WARNING)
+    logging.basicConfig(handlers=[handler], level=libraries, force=True)
 
 
 class _Renderer:

@@ -24,10 +24,12 @@ def serve(settings: Settings) -> int:
         # Held by this process, and by the worker it forks, until both have ended.
         claim_one_process(settings.server.data / "rota.lock")
     notifier = Notifier.from_environment()
-    if settings.address or sockets_passed():
+    passed = sockets_passed()
+    if settings.address or passed:
+        from rota.web.listener import listen
         from rota.web.server import HubServer
 
-        return HubServer(settings, notifier).serve()
+        return HubServer(settings, notifier, None if passed else listen(settings.address)).serve()
     return uvloop.run(_alone(wiring.make_hub(settings), notifier))
 
 

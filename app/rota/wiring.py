@@ -1,12 +1,12 @@
 """Puts a process together. The only module that knows every other."""
 
 import os
-from pathlib import Path
 
 from rota.coordination.advisory import AdvisoryLocks
 from rota.coordination.leader import Leader
 from rota.coordination.local import LocalLocks
 from rota.coordination.locks import Locks
+from rota.errors import ConfigurationError
 from rota.hub import Hub
 from rota.settings import Settings
 from rota.store.database import Database
@@ -46,8 +46,18 @@ def holder(settings: Settings) -> str:
 
 
 def prepare_directories(settings: Settings) -> None:
-    """Make the data directory, for this user alone, where it is missing."""
-    Path(settings.server.data).mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Make the data directory, for this user alone, where it is missing. Raises ConfigurationError."""
+    data = settings.server.data
+    try:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"server.data: {data} cannot be made: {error.strerror}: give another directory with --data"
+        ) from error
+    if not os.access(data, os.R_OK | os.W_OK | os.X_OK):
+        raise ConfigurationError(
+            f"server.data: this user may not write to {data}: run as its owner, or give another with --data"
+        )
 
 
 def _address(settings: Settings) -> Address:

@@ -1,5 +1,6 @@
 """gunicorn inside this process: its settings, and how it ends."""
 
+import socket
 from typing import TYPE_CHECKING, Any
 
 from gunicorn.app.base import BaseApplication
@@ -11,6 +12,7 @@ from rota.drivers.systemd import Notifier
 from rota.errors import EXIT_CONFIG
 from rota.settings import Settings
 from rota.web.app import App, create_app
+from rota.web.listener import BACKLOG
 
 if TYPE_CHECKING:
     from rota.hub import Hub
@@ -45,17 +47,19 @@ class HubLogger(Logger):
 class HubServer(BaseApplication):
     """Loads the app in gunicorn's worker; `hub` and `notifier` are what that worker needs of us."""
 
-    def __init__(self, settings: Settings, notifier: Notifier) -> None:
-        """Serve a hub with these settings."""
+    def __init__(self, settings: Settings, notifier: Notifier, listener: socket.socket | None) -> None:
+        """Serve a hub with these settings, on this socket or on those that systemd passed."""
         self.settings = settings
         self.notifier = notifier
+        # gunicorn closes the descriptor itself; what systemd passed it finds by itself
+        self._bind = [f"fd://{listener.detach()}"] if listener else []
         self.hub: Hub | None = None
         super().__init__()
 
     def load_config(self) -> None:
         """Set what differs from gunicorn's defaults, and say what must not change under us."""
         options: dict[str, Any] = {
-            "bind": self.settings.address or "127.0.0.1:0",
+            "bind": self._bind,
             "workers": 1,
             "worker_class": "rota.web.gunicorn_worker.HubWorker",
             "asgi_lifespan": "on",
@@ -65,7 +69,7 @@ class HubServer(BaseApplication):
             "graceful_timeout": GRACEFUL,
             "timeout": 30,
             "keepalive": 75,
-            "backlog": 2048,
+            "backlog": BACKLOG,
             "limit_request_line": 8190,
             "limit_request_fields": 100,
             "control_socket_disable": True,

@@ -1,0 +1,55 @@
+# The project's verbs. `make help` lists them.
+.DEFAULT_GOAL := help
+.PHONY: .have-python help run test venv lock fmt lint type unit bench lab-images lab lab-down
+
+PY := .venv/bin/python
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# 0 leaves out the parts of `make test` that need root and the lab
+LAB ?= 1
+
+help: ## list the verbs
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+run: .have-python ## the single-node edition, data under ./data, until Ctrl-C
+	@python3 tools/venv.py build
+	@$(PY) tools/run.py
+
+test: .have-python ## everything: lint, types, tests, real hosts (as root; else LAB=0)
+	@python3 tools/packages.py --lab=$(LAB)
+	@python3 tools/venv.py dev
+	@$(PY) tools/test.py --lab=$(LAB)
+
+venv: .have-python ## .venv with everything for development
+	@python3 tools/venv.py dev
+
+lock: venv ## resolve the requirements anew, with hashes
+	@$(PY) tools/lock.py
+
+fmt: venv ## format the code
+	@ruff format .
+	@ruff check --fix --quiet . || true
+
+lint: venv ## every linter, warnings are errors
+	@$(PY) tools/test.py lint
+
+type: venv ## strict types
+	@$(PY) tools/test.py type
+
+unit: venv ## the quick tests
+	@pytest -q tests/unit
+
+bench: venv ## measurements, as ratios against named peers
+	@$(PY) -m tests.bench
+
+lab-images: venv ## the lab's root file systems, built where absent (root)
+	@$(PY) tools/packages.py --lab=1
+	@molecule/labctl images
+
+lab: lab-images ## a demo host in the lab with the kit applied, left running (root)
+	@molecule/labctl demo up
+
+lab-down: ## take the demo host away (root)
+	@molecule/labctl demo down
+
+.have-python:
+	@command -v python3 >/dev/null || { echo "Python is missing. Install it with:  apt install python3-venv"; exit 1; }
