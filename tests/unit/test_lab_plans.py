@@ -63,18 +63,18 @@ def test_a_host_has_an_address_on_its_switch() -> None:
 
 def test_an_image_is_named_by_all_that_it_is_made_from(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {recipe.key("trixie", "x86_64"), recipe.key("bookworm", "x86_64"), recipe.key("trixie", "aarch64")}
-    for attribute in ("VERSION", "INSTALLED", "ARCHIVED", "DISABLED"):
+    for attribute in ("VERSION", "INSTALLED", "ARCHIVED", "ARCHIVED_APART", "DISABLED"):
         value = getattr(recipe, attribute)
         with monkeypatch.context() as changed:
             changed.setattr(recipe, attribute, value + (1 if isinstance(value, int) else ("more",)))
             keys.add(recipe.key("trixie", "x86_64"))
-    assert len(keys) == 7
+    assert len(keys) == 8
     assert recipe.key("trixie", "x86_64") in keys
     assert all(key.startswith(("trixie-", "bookworm-")) for key in keys)
 
 
 def test_what_the_kit_installs_is_not_there_before() -> None:
-    assert not set(recipe.INSTALLED) & set(recipe.ARCHIVED)
+    assert not set(recipe.INSTALLED) & {*recipe.ARCHIVED, *recipe.ARCHIVED_APART}
 
 
 def test_an_unknown_suite_is_refused() -> None:

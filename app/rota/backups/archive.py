@@ -12,7 +12,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 import zstandard
@@ -20,9 +20,13 @@ from blake3 import blake3
 
 from rota.errors import BackupError
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer as Buffer
+
 FORMAT = 1
 MANIFEST = "manifest.json"
 CHUNK = 1 << 20
+PACKED = 1 << 12  # bytes to unpack at a time: few, for they may become many
 
 
 class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,6 +48,12 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     members: list[Member]
 
 
+class _Form(msgspec.Struct, frozen=True):
+    """The one field that manifests of every format have."""
+
+    format: int
+
+
 def write_archive(
     target: Path, manifest: Mapping[str, Any], files: Mapping[str, Path | bytes]
 ) -> tuple[int, str]:
@@ -55,7 +65,9 @@ def write_archive(
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as out:
         with (
-            zstandard.ZstdCompressor(level=3).stream_writer(out, closefd=False) as packer,
+            zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(
+                out, closefd=False
+            ) as packer,
             tarfile.open(fileobj=packer, mode="w|") as tar,
         ):
             _add(tar, MANIFEST, head)
@@ -72,16 +84,49 @@ def read_archive(source: Path) -> Iterator[tuple[Manifest, Member, Path]]:
     Raises BackupError where anything differs, is missing, or is too much.
     """
     try:
-        with (
-            source.open("rb") as file,
-            zstandard.ZstdDecompressor().stream_reader(file) as unpacker,
-            tarfile.open(fileobj=unpacker, mode="r|") as tar,
-        ):
-            yield from _members(source, tar)
+        with source.open("rb") as file, io.BufferedReader(_Frame(file), CHUNK) as whole:
+            with tarfile.open(fileobj=whole, mode="r|") as tar:
+                yield from _members(source, tar)
+            _finish(whole)
     except FileNotFoundError:
         raise BackupError(f"{source} is not there: `rota backup list` shows which are") from None
-    except (tarfile.TarError, zstandard.ZstdError, msgspec.MsgspecError, EOFError, OSError) as error:
+    except (tarfile.TarError, zstandard.ZstdError, msgspec.MsgspecError, EOFError) as error:
         raise BackupError(f"{source} is damaged: {error}") from error
+    except OSError as error:
+        raise BackupError(f"{source} cannot be read: {error}") from error
+
+
+class _Frame(io.RawIOBase):
+    """Unpacks a file that must be one compressed frame, to its end and no further."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._unpacker = zstandard.ZstdDecompressor().decompressobj()
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "Buffer") -> int:
+        """Fill the buffer as far as it goes; return how far. Raises EOFError."""
+        while not self._ready and not self._unpacker.eof:
+            packed = self._file.read(PACKED)
+            if not packed:
+                raise EOFError("its end is missing")
+            self._ready = memoryview(self._unpacker.decompress(packed))
+        if self._unpacker.eof and (self._unpacker.unused_data or self._file.read(1)):
+            raise EOFError("it goes on after its end")
+        target = memoryview(buffer).cast("B")
+        count = min(len(target), len(self._ready))
+        target[:count], self._ready = self._ready[:count], self._ready[count:]
+        return count
+
+
+def _finish(whole: BinaryIO) -> None:
+    """Read what follows the last member, to the end, where the checksum stands. Raises EOFError."""
+    while padding := whole.read(CHUNK):
+        if padding.strip(b"\0"):
+            raise EOFError("it goes on after its end")
 
 
 def file_digest(path: Path) -> str:
@@ -97,11 +142,14 @@ def _members(source: Path, tar: tarfile.TarFile) -> Iterator[tuple[Manifest, Mem
     first = tar.next()
     if first is None or first.name != MANIFEST:
         raise BackupError(f"{source} does not begin with a manifest: it is no backup of this program")
-    manifest = msgspec.json.decode(_content(tar, first).read(), type=Manifest)
-    if manifest.format != FORMAT:
-        raise BackupError(
-            f"{source} has format {manifest.format}, and this program reads {FORMAT}: use a newer one"
-        )
+    head = _content(tar, first).read()
+    form = msgspec.json.decode(head, type=_Form).format
+    if form != FORMAT:
+        raise BackupError(f"{source} has format {form}, and this program reads {FORMAT}: use a newer one")
+    manifest = msgspec.json.decode(head, type=Manifest)
+    for path in (member.path for member in manifest.members):
+        if path.startswith("/") or not {"..", "."}.isdisjoint(path.split("/")):
+            raise BackupError(f"{source} names {path}, which is not a path inside a backup")
     expected = {member.path: member for member in manifest.members}
     while (entry := tar.next()) is not None:
         member = expected.pop(entry.name, None)
