@@ -8,7 +8,7 @@ import structlog
 import uvloop
 
 from rota import wiring
-from rota.drivers.systemd import Notifier, sockets_passed
+from rota.drivers.systemd import Notifier, keep_watchdog, sockets_passed
 from rota.hub import Hub
 from rota.settings import Settings
 from rota.store.one_process import claim_one_process
@@ -50,10 +50,3 @@ async def _alone(hub: Hub, notifier: Notifier) -> int:
         task.cancel()
     await hub.stop()
     return hub.exit_code
-
-
-async def keep_watchdog(notifier: Notifier) -> None:
-    """Tell systemd again and again that the event loop turns."""
-    while notifier.watchdog:
-        notifier.send("WATCHDOG=1")
-        await asyncio.sleep(notifier.watchdog)

@@ -1,5 +1,6 @@
 """systemd's side channels: readiness, the watchdog, passed sockets."""
 
+import asyncio
 import os
 import socket
 
@@ -35,6 +36,13 @@ class Notifier:
                 channel.sendto("\n".join(states).encode(), self._address)
             except OSError:
                 return
+
+
+async def keep_watchdog(notifier: Notifier) -> None:
+    """Tell systemd again and again that the event loop turns."""
+    while notifier.watchdog:
+        notifier.send("WATCHDOG=1")
+        await asyncio.sleep(notifier.watchdog)
 
 
 def sockets_passed() -> int:

@@ -19,10 +19,9 @@ import structlog
 from gunicorn.asgi.protocol import ASGIProtocol
 from gunicorn.workers import gasgi
 
-from rota.drivers.systemd import Notifier
+from rota.drivers.systemd import Notifier, keep_watchdog
 from rota.hub import Hub
 from rota.roles import Role
-from rota.serve import keep_watchdog
 
 IDLE = 2.0  # seconds into a stop after which a connection that waits for a request is closed
 RESERVE = 3.0  # seconds of the graceful time kept for the hub's own stop
