@@ -139,8 +139,9 @@ class Failed(Exception):  # noqa: N818 - reads as what happened
     """A unit did not come to the state asked for; the message is for the operator."""
 
 
-def wanted_links(name: str) -> list[Path]:
-    return sorted(Path(UNIT_FILES).glob(f"*.wants/{name}"))
+def wanted_links(pattern: str) -> list[Path]:
+    """Give the links that start matching units at boot, those whose unit file is gone included."""
+    return sorted(link for link in Path(UNIT_FILES).glob("*.wants/*") if fnmatch(link.name, pattern))
 
 
 def recorded(directory: str) -> dict[str, str]:

@@ -66,6 +66,8 @@ archive:
 
 # The name is the first 128 bits of the hash: enough against any accident, and short in a listing.
 NAME_DIGITS = 32
+# How many archives the cache keeps: more than the kinds of host that one run meets.
+KEPT = 12
 GLIBC = ("manylinux2014", "manylinux_2_17", "manylinux_2_28")
 INPUTS = ("pyproject.toml", "requirements.txt", "README.md", "LICENSE")
 # A zip's earliest time: the archive's bytes must not depend on when it was made.
@@ -153,6 +155,9 @@ def wheelhouse(source: Path, cache: Path, python: str, machine: str) -> str:
             return name
     name = build(source, cache, python, machine)
     index.write_text(f"{name}\n")
+    for pattern in ("*.zip", "*.name"):
+        for old in sorted(cache.glob(pattern), key=lambda path: path.stat().st_mtime)[:-KEPT]:
+            old.unlink()
     return name
 
 
