@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from lab import cgroups, destroy, guest, host, images, names, nspawn, packages, recipe, switch
+from lab import cgroups, demo, destroy, forward, guest, host, images, names, nspawn, packages, recipe, switch
 from lab.commands import program, require_root
 from lab.errors import LabError
 from lab.places import Places
@@ -57,6 +57,12 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--suite", default="trixie", help="trixie (the default) or bookworm")
     one.add_argument("--cgroup", default="v2", help="v2 (the default), or v1: limits in units take effect")
     one.add_argument("--bind", action="append", default=[], metavar="DIR:PATH", help="share a directory")
+    one = verb("forward", "lead a port of this machine to one of a host, until interrupted", _forward)
+    _host_arguments(one)
+    one.add_argument("port", metavar="PORT", type=int)
+    one.add_argument("--descriptor", type=int, help=argparse.SUPPRESS)
+    one = verb("demo", "a host with the kit applied, left running: make it, or take it away", _demo)
+    one.add_argument("what", choices=sorted(demo.VERBS))
     for name, text, act in _HOST_VERBS:
         _host_arguments(verb(name, text, act))
     one = verb("exec", "run a command inside a host, as root", _exec)
@@ -129,6 +135,24 @@ def _add(given: argparse.Namespace, places: Places) -> None:
 
 def _exec(given: argparse.Namespace, places: Places) -> None:
     host.become_inside(_host(given, places), _command(given))
+
+
+def _forward(given: argparse.Namespace, places: Places) -> None:
+    if given.descriptor is not None:  # we are in the host's network already
+        forward.serve(given.descriptor, given.port)
+        return
+    one = _host(given, places)
+    listening = forward.listen(given.port)
+    print(
+        f"{forward.LOOPBACK}:{given.port} leads to host {one.name} of lab {one.lab}. Ctrl-C ends it.",
+        flush=True,
+    )
+    forward.become(one.lab, one.name, given.port, listening)
+
+
+def _demo(given: argparse.Namespace, places: Places) -> None:
+    require_root()
+    demo.VERBS[given.what](places)
 
 
 def _carry(given: argparse.Namespace, places: Places) -> None:

@@ -157,7 +157,8 @@ def _fill_archive(tree: Path, lock: int) -> int:
         "--option=APT::Install-Recommends=false",
     ]
     run([*apt, "update"], holding=[lock])
-    run([*apt, "--yes", "--download-only", "install", *recipe.ARCHIVED], holding=[lock])
+    for together in (recipe.ARCHIVED, *((alone,) for alone in recipe.ARCHIVED_APART)):
+        run([*apt, "--yes", "--download-only", "install", *together], holding=[lock])
     shutil.rmtree(archive / "partial")
     (archive / "lock").unlink(missing_ok=True)
     packages = run(["dpkg-scanpackages", "--multiversion", "."], cwd=archive).stdout

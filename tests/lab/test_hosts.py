@@ -78,6 +78,8 @@ def test_packages_of_the_archive_can_be_installed_and_no_others(lab: Labctl, hos
     lab.inside(host, "apt-get", "--quiet=2", "update")
     plan = lab.inside(host, "apt-get", "--simulate", "install", *recipe.ARCHIVED)
     assert {package for package in recipe.ARCHIVED if f"Inst {package} (" not in plan} == set()
+    for alone in recipe.ARCHIVED_APART:
+        assert f"Inst {alone} (" in lab.inside(host, "apt-get", "--simulate", "install", alone)
     lab.inside(host, "apt-get", "--quiet=2", "--yes", "install", "acl")
     lab.inside(host, "getfacl", "/")
     assert lab.attempt("exec", host, "--", "apt-get", "install", "cowsay").returncode == 100
