@@ -16,7 +16,7 @@ HEAD = """\
 Made from the Ansible roles' `meta/argument_specs.yml` by `tools/variables.py`; change it there.
 
 Set them in the inventory, as `inventories/single/group_vars/all.yml` shows. A name that no Ansible role knows
-is refused before anything changes, and so is a value of the wrong type. What says "set by the playbook" follows
+is refused before anything changes, and so is a value of the wrong type. What is "set by the playbook" follows
 from the inventory's groups and from other variables.
 """
 

@@ -1,0 +1,118 @@
+"""The units, rendered for each shape that the kit gives them, are sound and hardened."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# Programs that a host has and this machine need not: systemd wants to see something executable.
+PROGRAMS = re.compile(r"/opt/rota/current/bin/rota|/usr/sbin/nft|/usr/bin/python3")
+WEB: dict[str, Any] = {
+    "instance": "web-%i",
+    "roles": ["web", "worker"],
+    "credentials": [],
+    "writable": [],
+    "memory_max": "512M",
+    "tasks_max": "128",
+    "cpu_quota": "",
+    "watch": {"release": "/opt/rota/current", "unit": "/etc/systemd/system/rota-web@.service"},
+}
+FULL = {
+    **WEB,
+    "roles": ["web"],
+    "credentials": ["database-password", "server-metrics-token"],
+    "writable": ["/srv/backups"],
+    "cpu_quota": "150%",
+    "watch": {**WEB["watch"], "credentials": "%d"},
+}
+BARE = {**WEB, "memory_max": "", "tasks_max": ""}
+WORKER = {**FULL, "instance": "worker", "roles": ["worker"], "worker_address": "127.0.0.1:8420"}
+FIREWALL = {"capabilities": "CAP_NET_ADMIN", "families": "AF_NETLINK"}
+SHAPES = {
+    "sqlite": ("rota-web@.service.j2", WEB),
+    "postgresql": ("rota-web@.service.j2", FULL),
+    "no limits": ("rota-web@.service.j2", BARE),
+    "worker": ("rota-worker.service.j2", WORKER),
+    "firewall": ("rota-firewall.service.j2", FIREWALL),
+}
+
+
+def render(template: str, values: dict[str, Any]) -> str:
+    """Render as Ansible does."""
+    loader = jinja2.FileSystemLoader(ROOT / "units")
+    environment = jinja2.Environment(  # noqa: S701 - units are not HTML
+        loader=loader,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+    )
+    return environment.get_template(template).render(values)
+
+
+@pytest.fixture(params=SHAPES)
+def unit(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Give the rendered service, as instance 1, beside everything it refers to."""
+    template, values = SHAPES[request.param]
+    if "web" in template:
+        (tmp_path / "rota-web@1.socket.d").mkdir()
+        (tmp_path / "rota-web@1.socket.d" / "address.conf").write_text(
+            "[Socket]\nListenStream=127.0.0.1:8421\n"
+        )
+        (tmp_path / "rota-web@1.socket").write_text((ROOT / "units" / "rota-web@.socket").read_text())
+    (tmp_path / "rota.slice").write_text((ROOT / "units" / "rota.slice").read_text())
+    path = tmp_path / template.removesuffix(".j2").replace("@", "@1")
+    path.write_text(PROGRAMS.sub("/usr/bin/true", render(template, values)))
+    return path
+
+
+def analyze(*arguments: object) -> subprocess.CompletedProcess[str]:
+    argv = ["systemd-analyze", *map(str, arguments)]
+    return subprocess.run(argv, check=False, capture_output=True, text=True)
+
+
+def test_systemd_understands_every_word(unit: Path) -> None:
+    beside = [path for path in unit.parent.iterdir() if path.suffix in (".socket", ".slice")]
+    done = analyze("verify", "--recursive-errors=no", "--man=no", unit, *beside)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_unknown_word_would_be_seen(unit: Path) -> None:
+    unit.write_text(unit.read_text().replace("[Service]\n", "[Service]\nNoSuchKey=yes\n"))
+    assert analyze("verify", "--recursive-errors=no", "--man=no", unit).returncode != 0
+
+
+def test_the_service_is_hardened(unit: Path) -> None:
+    done = analyze("security", "--no-pager", "--offline=true", "--threshold=15", unit)
+    assert done.returncode == 0, done.stdout.splitlines()[-1]
+
+
+def test_secrets_come_as_credentials_only() -> None:
+    text = render(*SHAPES["postgresql"])
+    loaded = re.findall(r"^LoadCredential=(.*)$", text, re.MULTILINE)
+    assert loaded == [f"{name}:/etc/rota/credentials/{name}" for name in FULL["credentials"]]
+    assert "EnvironmentFile" not in text
+    assert re.findall(r"^Environment=.*", text, re.MULTILINE) == []
+
+
+def test_limits_that_are_empty_are_not_there() -> None:
+    text = render(*SHAPES["no limits"])
+    assert not re.search(r"^(MemoryMax|TasksMax|CPUQuota)=", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("shape", ["sqlite", "postgresql", "worker"])
+def test_a_process_does_not_start_again_on_wrong_settings_and_does_on_all_else(shape: str) -> None:
+    lines = render(*SHAPES[shape]).splitlines()
+    assert {"Restart=always", "RestartPreventExitStatus=78"} <= set(lines)
+    # A user namespace would show files of a shared directory as nobody's.
+    assert not any(line.startswith("PrivateUsers") for line in lines)
+
+
+def test_a_slow_crash_loop_never_uses_up_the_starts() -> None:
+    values = dict(line.split("=", 1) for line in render(*SHAPES["sqlite"]).splitlines() if "=" in line)
+    interval, pause = (int(values[key].removesuffix("s")) for key in ("StartLimitIntervalSec", "RestartSec"))
+    assert int(values["StartLimitBurst"]) * pause >= interval
