@@ -16,3 +16,13 @@ async def until(condition: Callable[[], T], within: float = 10.0) -> T:
             raise AssertionError(f"not within {within} s; last: {value!r}")
         await asyncio.sleep(0.01)
     return value
+
+
+def wait_for(condition: Callable[[], T], within: float = 10.0) -> T:
+    """Return the condition's first true value, outside an event loop; fail with what it last was."""
+    end = time.monotonic() + within
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {within} s; last: {value!r}")
+        time.sleep(0.02)
+    return value
