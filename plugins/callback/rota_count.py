@@ -35,6 +35,7 @@ ON_CONTROLLER = frozenset(
         "include_tasks",
         "include_vars",
         "meta",
+        "rota_check",
         "set_fact",
         "validate_argument_spec",
     }

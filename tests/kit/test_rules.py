@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-OURS = {path.stem for path in (ROOT / "plugins" / "modules").glob("*.py")}
+OURS = {path.stem for kind in ("modules", "action") for path in (ROOT / "plugins" / kind).glob("*.py")}
 KEYWORDS = {
     *(
         "always",

@@ -44,12 +44,12 @@ SHAPES = {
 def render(template: str, values: dict[str, Any]) -> str:
     """Render as Ansible does."""
     loader = jinja2.FileSystemLoader(ROOT / "units")
-    environment = jinja2.Environment(  # noqa: S701 - units are not HTML
+    environment = jinja2.Environment(
         loader=loader,
         trim_blocks=True,
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
-        autoescape=False,
+        autoescape=False,  # noqa: S701 - units are not HTML
     )
     return environment.get_template(template).render(values)
 
