@@ -111,12 +111,17 @@ class HubWorker(gasgi.ASGIWorker):
     async def _announce(self) -> None:
         """Tell systemd that we are ready, once the app has answered over a listening socket."""
         path = "/health/process" if Role.WEB in self.hub.settings.roles else "/health"
-        async with asyncio.timeout(ANSWERS):
-            status = await _ask(self.sockets[0].sock, path)
-        address = self.sockets[0].sock.getsockname()
-        log.info(
-            "serving", roles=list(self.hub.health.roles), address=_readable(address), first_answer=status
-        )
+        listener = self.sockets[0].sock
+        address = _readable(listener.getsockname())
+        try:
+            async with asyncio.timeout(ANSWERS):
+                status = await _ask(listener, path)
+        except OSError:
+            if not self.draining:
+                raise
+        if self.draining:
+            return  # told to stop, or failed, before it was ready: it never will be
+        log.info("serving", roles=list(self.hub.health.roles), address=address, first_answer=status)
         self.notifier.send("READY=1")
 
     async def _watch_failure(self) -> None:
