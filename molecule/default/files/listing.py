@@ -1,9 +1,14 @@
-"""List what a host holds that a program could leave behind: files, users, groups, units, processes' users."""
+"""List what a host holds that a program could leave behind: files, users, groups, units, processes' users.
+
+`keep` keeps the list on the host; `compare` fails when the host differs from it.
+"""
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
+KEPT = Path("/var/tmp/listing")
 # What the system itself writes as it runs: state, caches, journals, packages' own databases.
 PASSING = frozenset(
     [
@@ -31,7 +36,7 @@ def said(kind: str, *argv: str) -> list[str]:
     return [f"{kind} {line.split()[0]}" for line in answer.splitlines() if line.split()]
 
 
-def main() -> None:
+def listing() -> set[str]:
     lines = files()
     lines += [f"user {line}" for line in Path("/etc/passwd").read_text().splitlines()]
     lines += [f"group {line}" for line in Path("/etc/group").read_text().splitlines()]
@@ -40,7 +45,18 @@ def main() -> None:
     lines += said("owner", "ps", "-e", "-o", "user=")
     tables = subprocess.run(["nft", "list", "tables"], check=True, capture_output=True, text=True).stdout
     lines += [f"nft {line}" for line in tables.splitlines()]
-    print("\n".join(sorted(set(lines))))
+    return set(lines)
+
+
+def main() -> None:
+    now = listing()
+    if sys.argv[1:] == ["keep"]:
+        KEPT.write_text("\n".join(sorted(now)))
+        return
+    before = set(KEPT.read_text().splitlines())
+    left, gone = sorted(now - before), sorted(before - now)
+    assert not left, f"left behind: {left[:50]}"
+    assert not gone, f"gone too: {gone[:50]}"
 
 
 main()
