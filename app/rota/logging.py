@@ -10,6 +10,7 @@ import re
 import sys
 import traceback
 from collections.abc import MutableMapping
+from contextvars import ContextVar
 from typing import Any
 
 import structlog
@@ -22,12 +23,16 @@ _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-
 _PLAIN = re.compile(r"[^\s\"'=]+")
 
 
+# The id of the request that this task is answering.
+answering: ContextVar[str] = ContextVar("answering", default="")
+
+
 def configure(level: str) -> None:
     """Set up logging for this process, the standard library's included."""
     journal = "JOURNAL_STREAM" in os.environ
     structlog.configure(
         processors=[
-            structlog.contextvars.merge_contextvars,
+            _with_request,
             structlog.stdlib.add_log_level,
             structlog.processors.StackInfoRenderer(),
             _Renderer(journal=journal),
@@ -40,6 +45,13 @@ def configure(level: str) -> None:
     # What libraries say of their ordinary days is for those who look for faults.
     libraries = logging.INFO if level == "debug" else max(_LEVELS[level], logging.WARNING)
     logging.basicConfig(handlers=[handler], level=libraries, force=True)
+
+
+def _with_request(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Add the id of the request being answered, if any."""
+    if request := answering.get():
+        event["request"] = request
+    return event
 
 
 class _Renderer:

@@ -36,7 +36,8 @@ class ProcessHealthResource:
     async def on_get(self, req: Request, resp: Response) -> None:
         """Answer 200 while serving and 503 while draining."""
         draining = self._hub.draining.is_set()
-        resp.status = falcon.HTTP_503 if draining else falcon.HTTP_200
+        if draining:
+            resp.status = falcon.HTTP_503
         _json(resp, {"status": "draining" if draining else "serving"})
 
 
@@ -50,5 +51,5 @@ class VersionResource:
 
 def _json(resp: Response, document: dict[str, object]) -> None:
     resp.content_type = "application/json"
-    resp.cache_control = ["no-store"]
+    resp.set_header("Cache-Control", "no-store")
     resp.data = msgspec.json.encode(document)

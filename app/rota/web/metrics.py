@@ -7,7 +7,6 @@ from falcon.asgi import Request, Response
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
-    Counter,
     GCCollector,
     Histogram,
     PlatformCollector,
@@ -35,20 +34,23 @@ class Metrics:
         self.registry.register(_HubCollector(hub))
         self._seconds = Histogram(
             "rota_http_request_seconds",
-            "Time from a request's arrival to its answer.",
-            ["method", "route"],
+            "Time from a request's arrival to its answer; its count is the number of requests.",
+            ["method", "route", "status"],
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self._requests = Counter(
-            "rota_http_requests", "Requests answered.", ["method", "route", "status"], registry=self.registry
-        )
+        self._known: dict[tuple[str, str, int], Histogram] = {}
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one request."""
-        known = method if method in falcon.HTTP_METHODS else "other"
-        self._requests.labels(known, route, str(status)).inc()
-        self._seconds.labels(known, route).observe(seconds)
+        """Count and time one request."""
+        key = (method, route, status)
+        known = self._known.get(key)
+        if known is None:
+            # Looked up once, since that is most of the cost: routes, methods and statuses are few.
+            known_method = method if method in falcon.HTTP_METHODS else "other"
+            known = self._seconds.labels(known_method, route, str(status))
+            self._known[(known_method, route, status)] = known
+        known.observe(seconds)
 
 
 class _HubCollector(Collector):

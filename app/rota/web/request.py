@@ -1,13 +1,14 @@
 """What every request passes through: its id, its host, its measure."""
 
+import itertools
 import re
 import secrets
 import time
 
 import falcon
-import structlog
 from falcon.asgi import Request, Response
 
+from rota.logging import answering
 from rota.web.metrics import Metrics
 
 _GOOD_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -20,13 +21,18 @@ class RequestId:
     A proxy's id is taken over when it is harmless; nothing is decided by it.
     """
 
+    def __init__(self) -> None:
+        """Begin a series of ids that no other process has."""
+        self._prefix = secrets.token_hex(6)
+        self._numbers = itertools.count(1)
+
     async def process_request(self, req: Request, resp: Response) -> None:
         """Choose the id and bind it to the logging of this request."""
-        given = req.get_header("X-Request-ID") or ""
-        chosen = given if _GOOD_ID.fullmatch(given) else secrets.token_hex(8)
-        structlog.contextvars.clear_contextvars()
-        structlog.contextvars.bind_contextvars(request=chosen)
-        resp.set_header("X-Request-ID", chosen)
+        given = req.get_header("X-Request-ID")
+        if given is None or not _GOOD_ID.fullmatch(given):
+            given = f"{self._prefix}-{next(self._numbers)}"
+        answering.set(given)
+        resp.set_header("X-Request-ID", given)
 
 
 class StrictHost:
@@ -60,7 +66,7 @@ class Measure:
     async def process_response(
         self, req: Request, resp: Response, resource: object, req_succeeded: bool
     ) -> None:
-        """Record the end. A request refused before it began to be measured has no duration."""
+        """Record the end. What was refused before the start was noted has no duration."""
         began = getattr(req.context, "began", None)
         if began is not None:
             route = req.uri_template or "unknown"

@@ -1,0 +1,1 @@
+"""Measurements: ratios against a named reference, taken in one run on one machine."""
