@@ -11,10 +11,9 @@ on the caller hold for the host too.
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from lab import names
+from lab import hierarchies, names
 from lab.commands import wait_for
 from lab.errors import LabError
 
@@ -22,75 +21,15 @@ _PATIENCE = 10.0  # seconds for the kernel to end what it was told to kill
 _TIDYING = 5.0  # seconds for systemd-nspawn to end by itself after its host
 
 
-@dataclass(frozen=True)
-class Hierarchy:
-    """One mounted cgroup hierarchy."""
-
-    mount: Path
-    version: int
-    controllers: tuple[str, ...]
-    own: str  # the caller's cgroup in it, beginning with "/"
-
-    @property
-    def follows_caller(self) -> bool:
-        """Say whether a lab's cgroups lie below its creator's own: only where that may carry limits."""
-        return self.version == 1 and "name=systemd" not in self.controllers
-
-    @property
-    def base(self) -> Path:
-        """Return where the cgroups of a lab that we make begin."""
-        return self.mount / self.own.lstrip("/") if self.follows_caller else self.mount
-
-
-def parse(mountinfo: str, own: str) -> list[Hierarchy]:
-    """Return the hierarchies described by the texts of /proc/self/mountinfo and /proc/self/cgroup. Pure."""
-    paths = {controllers: path for _, controllers, path in (line.split(":", 2) for line in own.splitlines())}
-    found: dict[Path, Hierarchy] = {}
-    for line in mountinfo.splitlines():
-        fields, _, tail = line.partition(" - ")
-        kind, _, options = tail.split(" ", 2)
-        mount = Path(fields.split(" ")[4])
-        if kind == "cgroup2":
-            found.setdefault(mount, Hierarchy(mount, 2, (), paths.get("", "/")))
-        elif kind == "cgroup":
-            for controllers, path in paths.items():
-                listed = tuple(controllers.split(","))
-                if controllers and set(listed) <= set(options.split(",")):
-                    found.setdefault(mount, Hierarchy(mount, 1, listed, path))
-    return list(found.values())
-
-
-def hierarchies() -> list[Hierarchy]:
-    """Return the machine's hierarchies."""
-    return parse(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
-
-
-def unified() -> Path:
-    """Return where the cgroup2 hierarchy is mounted; raise LabError if it is not."""
-    for hierarchy in hierarchies():
-        if hierarchy.version == 2:  # noqa: PLR2004 - cgroup2
-            return hierarchy.mount
-    raise LabError("this machine mounts no cgroup2 hierarchy, which the lab needs: mount one")
-
-
-def needed(version: str) -> list[Hierarchy]:
+def _used(version: str) -> list[hierarchies.Hierarchy]:
     """Return the hierarchies in which a host on cgroup ``v1`` or ``v2`` has a cgroup of its own."""
-    every = hierarchies()
-    if version == "v1":
-        mounted = {controller for hierarchy in every for controller in hierarchy.controllers}
-        missing = {"memory", "pids", "cpu"} - mounted
-        if missing:
-            raise LabError(
-                f"this machine has no cgroup version 1 controllers {', '.join(sorted(missing))}: "
-                "a host on v1 cannot run here, use v2"
-            )
-        return every
-    return [h for h in every if h.version == 2 or "name=systemd" in h.controllers]  # noqa: PLR2004 - cgroup2
+    every = hierarchies.mounted()
+    return every if version == "v1" else [h for h in every if not h.follows_caller]
 
 
 def of_host(lab: str, host: str, version: str) -> list[Path]:
     """Return where the cgroups of a host are, or would be, if the caller makes them."""
-    return [hierarchy.base / names.cgroup(lab, host) for hierarchy in needed(version)]
+    return [hierarchy.base / names.cgroup(lab, host) for hierarchy in _used(version)]
 
 
 def make(lab: str, host: str, version: str) -> None:
@@ -99,6 +38,15 @@ def make(lab: str, host: str, version: str) -> None:
         for step in (directory.parent, directory):
             step.mkdir(exist_ok=True)
             _inherit_cpuset(step)
+        _delegate(directory.parent)
+
+
+def _delegate(directory: Path) -> None:
+    # On version 2 a controller reaches as far down as each cgroup on the way hands it on.
+    offered = directory / "cgroup.controllers"
+    if offered.exists():
+        words = " ".join(f"+{controller}" for controller in offered.read_text().split())
+        (directory / "cgroup.subtree_control").write_text(words)
 
 
 def _inherit_cpuset(directory: Path) -> None:
@@ -118,7 +66,7 @@ def enter(directories: list[Path]) -> None:
 def processes(lab: str, host: str = "") -> list[int]:
     """Return the ids of the processes of a host, or of a whole lab."""
     found: list[int] = []
-    for directory in _below(unified() / names.cgroup(lab, host)):
+    for directory in _below(hierarchies.unified() / names.cgroup(lab, host)):
         try:
             found += [int(pid) for pid in (directory / "cgroup.procs").read_text().split()]
         except OSError:  # this cgroup went away while we looked
@@ -129,7 +77,7 @@ def processes(lab: str, host: str = "") -> list[int]:
 def populated(lab: str, host: str = "") -> bool:
     """Say whether any process of a host, or of a whole lab, lives. A zombie does not."""
     try:
-        events = (unified() / names.cgroup(lab, host) / "cgroup.events").read_text()
+        events = (hierarchies.unified() / names.cgroup(lab, host) / "cgroup.events").read_text()
     except OSError:
         return False
     return "populated 1" in events.splitlines()
@@ -137,7 +85,7 @@ def populated(lab: str, host: str = "") -> bool:
 
 def freeze(lab: str, host: str, *, frozen: bool) -> None:
     """Stop every process of a host where it stands, or let them all go on; return when it is so."""
-    directory = unified() / names.cgroup(lab, host)
+    directory = hierarchies.unified() / names.cgroup(lab, host)
     (directory / "cgroup.freeze").write_text("1" if frozen else "0")
     want = f"frozen {int(frozen)}"
     if not wait_for(
@@ -170,16 +118,21 @@ def end(lab: str, host: str = "") -> None:
     """Kill every process of a host, or of a whole lab, and return when none lives.
 
     PID 1 of each host first, with which the kernel ends all of that host, so that systemd-nspawn outlives it
-    by a moment and tidies up what it keeps in /run and /tmp; for that it must not be frozen.
+    by a moment and tidies up what it keeps in /run and /tmp; for that it must not be frozen. A host that is
+    just being started gets that far and no further.
     """
-    for name in [host] if host else hosts_of(lab):
-        pid = guest_init(lab, name)
-        if pid is not None:
-            _kill(pid)
-        (unified() / names.cgroup(lab, name) / "cgroup.freeze").write_text("0")
-    if wait_for(lambda: not populated(lab, host), seconds=_TIDYING):
+
+    def ended() -> bool:
+        for name in [host] if host else hosts_of(lab):
+            pid = guest_init(lab, name)
+            if pid is not None:
+                _kill(pid)
+            (hierarchies.unified() / names.cgroup(lab, name) / "cgroup.freeze").write_text("0")
+        return not populated(lab, host)
+
+    if wait_for(ended, seconds=_TIDYING):
         return
-    (unified() / names.cgroup(lab, host) / "cgroup.kill").write_text("1")
+    (hierarchies.unified() / names.cgroup(lab, host) / "cgroup.kill").write_text("1")
     if not wait_for(lambda: not populated(lab, host), seconds=_PATIENCE):
         left = " ".join(str(pid) for pid in processes(lab, host))
         raise LabError(f"lab {lab}: processes {left} do not die; try again")
@@ -194,16 +147,18 @@ def _kill(pid: int) -> None:
 
 def hosts_of(lab: str) -> list[str]:
     """Return the hosts of a lab that have a cgroup, running or not."""
-    top = unified() / names.cgroup(lab)
+    top = hierarchies.unified() / names.cgroup(lab)
     return sorted(path.name for path in top.iterdir() if path.is_dir()) if top.is_dir() else []
 
 
 def remove(lab: str) -> bool:
     """Remove the cgroups of a lab from every hierarchy; False if the kernel still counts a process there."""
-    return all(_rmdir(top) for hierarchy in hierarchies() for top in _found(hierarchy, names.cgroup(lab)))
+    return all(
+        _rmdir(top) for hierarchy in hierarchies.mounted() for top in _found(hierarchy, names.cgroup(lab))
+    )
 
 
-def _found(hierarchy: Hierarchy, wanted: str) -> list[Path]:
+def _found(hierarchy: hierarchies.Hierarchy, wanted: str) -> list[Path]:
     """Find a lab's cgroup wherever its creator stood, which need not be where we stand."""
     places = _below(hierarchy.mount) if hierarchy.follows_caller else [hierarchy.mount]
     return [place / wanted for place in places if (place / wanted).is_dir()]

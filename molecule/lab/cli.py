@@ -6,7 +6,21 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from lab import cgroups, demo, destroy, forward, guest, host, images, names, nspawn, packages, recipe, switch
+from lab import (
+    cgroups,
+    demo,
+    destroy,
+    forward,
+    guest,
+    hierarchies,
+    host,
+    images,
+    names,
+    nspawn,
+    packages,
+    recipe,
+    switch,
+)
 from lab.commands import program, require_root
 from lab.errors import LabError
 from lab.places import Places
@@ -55,7 +69,11 @@ def _parser() -> argparse.ArgumentParser:
     _host_arguments(one)
     one.add_argument("address", metavar="ADDRESS", help="on the switch's network, as 10.78.0.11")
     one.add_argument("--suite", default="trixie", help="trixie (the default) or bookworm")
-    one.add_argument("--cgroup", default="v2", help="v2 (the default), or v1: limits in units take effect")
+    one.add_argument(
+        "--cgroup",
+        default="v2",
+        help="v2 (the default), v1, or limits: whichever makes limits in units take effect here",
+    )
     one.add_argument("--bind", action="append", default=[], metavar="DIR:PATH", help="share a directory")
     one = verb("forward", "lead a port of this machine to one of a host, until interrupted", _forward)
     _host_arguments(one)
@@ -124,7 +142,7 @@ def _add(given: argparse.Namespace, places: Places) -> None:
         name=names.host_name(given.host),
         address=switch.host_address(given.address, uplink),
         suite=recipe.suite(given.suite),
-        cgroup=nspawn.check_cgroup(given.cgroup),
+        cgroup=hierarchies.chosen(given.cgroup),
         binds=tuple(given.bind),
     )
     host.create(places, one)

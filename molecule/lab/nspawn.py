@@ -6,13 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lab import names
-from lab.errors import LabError
 
 # What `systemd-nspawn --keep-unit` exits with when the guest asks for a reboot.
 REBOOT = 133
 # PID 1 of a host on cgroup version 1, see first.py.
 FIRST = "/usr/local/sbin/lab-first"
-CGROUPS = ("v2", "v1")
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class Host:
     name: str
     address: str  # with the prefix length
     suite: str
-    cgroup: str = "v2"
+    cgroup: str = "v2"  # or v1
     binds: tuple[str, ...] = ()  # DIRECTORY:PATH-IN-HOST
 
     def to_json(self) -> str:
@@ -40,13 +38,6 @@ class Host:
     def ip(self) -> str:
         """Return the address alone."""
         return self.address.partition("/")[0]
-
-
-def check_cgroup(version: str) -> str:
-    """Return the cgroup version of a host, or raise LabError if it is none."""
-    if version not in CGROUPS:
-        raise LabError(f'"{version}" is no cgroup version: use {" or ".join(CGROUPS)}')
-    return version
 
 
 def overlay_argv(image: Path, home: Path) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import cgroups, images, nspawn, recipe, switch
+from lab import cgroups, hierarchies, images, nspawn, recipe, switch
 from lab.errors import LabError
 from lab.places import Places
 
@@ -39,11 +39,6 @@ def test_a_description_reads_back_as_it_was() -> None:
     host = replace(HOST, binds=("/a:/b", "/c:/d"))
     assert nspawn.Host.from_json(host.to_json()) == host
     assert host.ip == "10.78.0.11"
-
-
-def test_an_unknown_cgroup_version_is_refused() -> None:
-    with pytest.raises(LabError, match='"v3" is no cgroup version: use v2 or v1'):
-        nspawn.check_cgroup("v3")
 
 
 def test_a_switch_needs_an_address_with_room_for_hosts() -> None:
@@ -136,13 +131,36 @@ OWN = """\
 
 
 def test_a_lab_lies_below_its_maker_only_where_limits_are() -> None:
-    bases = {str(h.mount.name): str(h.base) for h in cgroups.parse(MOUNTS, OWN)}
+    bases = {str(h.mount.name): str(h.base) for h in hierarchies.parse(MOUNTS, OWN)}
     assert bases == {
         "cpu,cpuacct": "/sys/fs/cgroup/cpu,cpuacct",
         "memory": "/sys/fs/cgroup/memory/session/7",
         "systemd": "/sys/fs/cgroup/systemd",
         "unified": "/sys/fs/cgroup/unified",
     }
+
+
+OLD = hierarchies.parse(MOUNTS.replace("cpu,cpuacct", "cpu,pids"), OWN.replace("cpu,cpuacct", "cpu,pids"))
+NEW = hierarchies.parse("34 30 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", "0::/\n")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "version"),
+    [("v2", OLD, "v2"), ("v1", OLD, "v1"), ("limits", OLD, "v1"), ("v2", NEW, "v2"), ("limits", NEW, "v2")],
+)
+def test_a_host_has_the_cgroup_version_that_it_needs(
+    wanted: str, there: list[hierarchies.Hierarchy], version: str
+) -> None:
+    assert hierarchies.choose(wanted, there, ["cpu", "io", "memory", "pids"]) == version
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [("v1", "are in version 2 or absent"), ("limits", "are absent"), ("v3", "use v2, v1, limits")],
+)
+def test_a_cgroup_version_that_cannot_be_had_is_refused(wanted: str, why: str) -> None:
+    with pytest.raises(LabError, match=why):
+        hierarchies.choose(wanted, NEW, ["hugetlb"])
 
 
 @pytest.mark.parametrize(
