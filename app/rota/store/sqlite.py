@@ -107,7 +107,11 @@ class SqliteDatabase:
     async def _hop(self, thread: ThreadPoolExecutor, function: Callable[[], T]) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(thread, function)
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:
+            # The class itself stands for a file that is damaged or no database;
+            # its other subclasses are mistakes of the program.
+            if type(error) not in (sqlite3.DatabaseError, sqlite3.OperationalError):
+                raise
             raise UnreachableError(f"{self._path}: {error}") from error
         except OSError as error:
             raise UnreachableError(f"{self._path}: {error.strerror}") from error
