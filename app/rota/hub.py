@@ -24,8 +24,9 @@ log = structlog.get_logger("rota.hub")
 class Hub:
     """Starts without waiting for the database, keeps trying, and stops in order.
 
-    `failed` is set when the process must exit, with the reason in `failure`;
-    `draining` when it has been told to stop.
+    `settled` is set once the database was tried, whatever came of it; `failed`
+    when the process must exit, with the reason in `failure`; `draining` when it
+    has been told to stop.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Hub:
         self.database = database
         self.leader = leader
         self.draining = asyncio.Event()
+        self.settled = asyncio.Event()
         self.failed = asyncio.Event()
         self.failure: BaseException | None = None
         self._health = Health(
@@ -98,6 +100,7 @@ class Hub:
     def _fail(self, error: BaseException) -> None:
         self.failure = error
         self.failed.set()
+        self.settled.set()
 
     async def _open(self) -> None:
         """Reach the database, however long it takes."""
@@ -107,6 +110,7 @@ class Hub:
                 self._note(await self._look())
             except UnreachableError as error:
                 self._note(replace(self._health.database, reachable=False, reason=str(error)))
+            self.settled.set()
             if self._health.database.reachable:
                 return
             await asyncio.sleep(REFRESH)

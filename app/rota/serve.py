@@ -40,13 +40,19 @@ async def _alone(hub: Hub, notifier: Notifier) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     hub.start()
-    notifier.send("READY=1")
-    log.info("running", roles=list(hub.health.roles), serving="nothing")
-    watchdog = asyncio.create_task(keep_watchdog(notifier))
+    background = [asyncio.create_task(keep_watchdog(notifier)), asyncio.create_task(_announce(hub, notifier))]
     waiting = {asyncio.create_task(stop.wait()), asyncio.create_task(hub.failed.wait())}
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     notifier.send("STOPPING=1")
-    for task in (watchdog, *waiting):
+    for task in (*background, *waiting):
         task.cancel()
     await hub.stop()
     return hub.exit_code
+
+
+async def _announce(hub: Hub, notifier: Notifier) -> None:
+    """Tell systemd that we are ready, once the database was tried."""
+    await hub.settled.wait()
+    if not hub.failed.is_set():
+        log.info("running", roles=list(hub.health.roles), serving="nothing")
+        notifier.send("READY=1")

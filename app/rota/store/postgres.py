@@ -74,6 +74,9 @@ class PostgresDatabase:
         check_library()
         self._address = address
         self._direct = direct
+        # A pooler may give each transaction another session, which then knows
+        # nothing of ours: neither what was set in it nor what was prepared.
+        self._pooled = direct.url != address.url
         self._size = pool_size
         self._pool: AsyncConnectionPool[Connection] | None = None
 
@@ -125,7 +128,7 @@ class PostgresDatabase:
         # back-off, decides when the next attempt is made after an outage.
         return AsyncConnectionPool(
             self._address.conninfo("pool"),
-            kwargs={"row_factory": dict_row},
+            kwargs={"row_factory": dict_row, **({"prepare_threshold": None} if self._pooled else {})},
             min_size=1,
             max_size=self._size,
             timeout=CHECKOUT,
@@ -136,10 +139,18 @@ class PostgresDatabase:
 
     async def _configure(self, connection: Connection) -> None:
         # SET, not the options parameter of the connection: poolers reject that.
+        if self._pooled:
+            return
         await connection.set_autocommit(True)
-        for name, value in {**_SESSION, "search_path": self._address.schema}.items():
-            await connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        await self._set(connection, local=False)
         await connection.set_autocommit(False)
+
+    async def _set(self, connection: Connection, *, local: bool) -> None:
+        """Set what every transaction relies on, in the session or in the transaction alone."""
+        session = {**_SESSION, "search_path": self._address.schema}
+        calls = ", ".join("set_config(%s, %s, %s)" for _ in session)
+        values = [value for name, setting in session.items() for value in (name, setting, local)]
+        await connection.execute(f"SELECT {calls}".encode(), values)
 
     @contextlib.asynccontextmanager
     async def _unit(
@@ -149,6 +160,8 @@ class PostgresDatabase:
             raise UnreachableError("the database has not been reached yet")
         try:
             async with self._pool.connection() as connection:
+                if self._pooled:
+                    await self._set(connection, local=True)
                 if idle is not None:
                     await connection.execute(
                         "SELECT set_config('idle_in_transaction_session_timeout', %s, true)", (idle,)

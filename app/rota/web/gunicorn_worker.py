@@ -6,7 +6,7 @@ close`, idle connections close after IDLE, and what is left at the end of the
 graceful time, less RESERVE for the hub's own stop, is cut.
 
 This leans on private names of gunicorn, which is why gunicorn is pinned
-exactly; tests/integration/test_serving.py shows that they still do what we
+exactly; tests/integration/ shows that they still do what we
 think.
 """
 
@@ -109,20 +109,30 @@ class HubWorker(gasgi.ASGIWorker):
             raise SystemExit(self.hub.exit_code)
 
     async def _announce(self) -> None:
-        """Tell systemd that we are ready, once the app has answered over a listening socket."""
+        """Tell systemd that we are ready, once the database was tried and the app has answered a request.
+
+        The request comes over a pair of sockets: the address that we listen on
+        may belong to a tunnel that is not up yet, and nothing waits for it.
+        """
         path = "/health/process" if Role.WEB in self.hub.settings.roles else "/health"
-        listener = self.sockets[0].sock
-        address = _readable(listener.getsockname())
-        try:
-            async with asyncio.timeout(ANSWERS):
-                status = await _ask(listener, path)
-        except OSError:
-            if not self.draining:
-                raise
-        if self.draining:
+        await self.hub.settled.wait()
+        async with asyncio.timeout(ANSWERS):
+            status = await self._ask(path)
+        if self.draining or self.hub.failed.is_set():
             return  # told to stop, or failed, before it was ready: it never will be
+        address = _readable(self.sockets[0].sock.getsockname())
         log.info("serving", roles=list(self.hub.health.roles), address=address, first_answer=status)
         self.notifier.send("READY=1")
+
+    async def _ask(self, path: str) -> int:
+        """Send one request to ourselves; return the status of the answer."""
+        ours, theirs = socket.socketpair()
+        await self.loop.connect_accepted_socket(lambda: HubProtocol(self), theirs)
+        reader, writer = await asyncio.open_connection(sock=ours)
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        line = await reader.readline()
+        writer.close()
+        return int(line.split()[1])
 
     async def _watch_failure(self) -> None:
         await self.hub.failed.wait()
@@ -155,20 +165,6 @@ class HubWorker(gasgi.ASGIWorker):
         if not task.cancelled() and task.exception() is not None:
             log.error("the server's own task failed", exc_info=task.exception())
             self.alive = False
-
-
-async def _ask(listener: socket.socket, path: str) -> int:
-    """Send one request to our own listening socket; return the status of the answer."""
-    family, address = listener.family, listener.getsockname()
-    if family == socket.AF_UNIX:
-        reader, writer = await asyncio.open_unix_connection(address)
-    else:
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address[0], address[0])  # noqa: S104
-        reader, writer = await asyncio.open_connection(host, address[1])
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-    line = await reader.readline()
-    writer.close()
-    return int(line.split()[1])
 
 
 def _readable(address: Any) -> str:
