@@ -36,7 +36,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _as_postgres(argv: Sequence[str]) -> list[str]:
+def as_postgres(argv: Sequence[str]) -> list[str]:
     """Return the argv that runs as the user postgres: the server refuses to run as root."""
     if os.geteuid() != 0:
         return list(argv)
@@ -60,7 +60,7 @@ class Server:
             shutil.chown(directory, "postgres", "postgres")
         server = cls(directory, free_port())
         subprocess.run(
-            _as_postgres(
+            as_postgres(
                 [
                     binary("initdb"),
                     "--pgdata",
@@ -106,7 +106,7 @@ class Server:
         """Start the server and wait until it takes connections."""
         log = (self.directory / "log").open("ab")
         self.process = subprocess.Popen(
-            _as_postgres(
+            as_postgres(
                 [
                     binary("postgres"),
                     "-D",
