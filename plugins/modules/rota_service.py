@@ -26,8 +26,8 @@ options:
   units:
     description:
       - Each has C(name) and optionally C(socket) (a unit started before it), C(record) (the
-        directory of its record), C(watch) (the record's parts and their paths) and C(probe) (an address that
-        must answer 200).
+        directory of its record), C(watch) (the record's parts and their paths), C(probe) (an address that
+        must answer 200) and C(intact) (a command, as a list, that fails when what the unit set up is gone).
       - When the part named C(socket) differs, the socket is restarted as well.
     type: list
     elements: dict
@@ -86,6 +86,7 @@ class Unit(NamedTuple):
     record: str = ""
     watch: dict[str, str] = {}  # noqa: RUF012 - never changed
     probe: str = ""
+    intact: list[str] = []  # noqa: RUF012 - never changed
 
 
 class Seen(NamedTuple):
@@ -96,6 +97,7 @@ class Seen(NamedTuple):
     enabled: bool
     running: dict[str, str]
     on_disk: dict[str, str]
+    intact: bool
 
 
 class Systemd:
@@ -104,6 +106,11 @@ class Systemd:
     def run(self, *argv: str) -> str:
         done = subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         return done.stdout
+
+    def succeeds(self, argv: list[str]) -> bool:
+        return (
+            subprocess.run(argv, check=False, stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
+        )
 
     def control(self, *arguments: str) -> str:
         return self.run("systemctl", "--no-ask-password", *arguments)
@@ -167,6 +174,7 @@ def see(systemd: Systemd, unit: Unit) -> Seen:
         enabled=all(shown[name]["UnitFileState"] == "enabled" for name in names),
         running=recorded(unit.record) if unit.record else {},
         on_disk=on_disk(systemd, unit.watch),
+        intact=not unit.intact or systemd.succeeds(unit.intact),
     )
 
 
@@ -184,6 +192,8 @@ def plan(unit: Unit, seen: Seen, stale: set[str]) -> list[tuple[str, str]]:
         return [*steps, ("start", "not running")]
     if not seen.socket_active:
         return [*steps, ("rebind", "its socket is not listening")]
+    if not seen.intact:
+        return [*steps, ("restart", "what it set up is gone")]
     changed = {part for part, value in seen.on_disk.items() if seen.running.get(part) != value}
     changed |= {part for part, name in (("unit", unit.name), ("socket", unit.socket)) if name in stale}
     if not changed:

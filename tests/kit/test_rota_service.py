@@ -15,7 +15,12 @@ RUNNING = {"release": "a", "settings": "b", "socket": "c"}
 
 def seen(**changes: Any) -> service.Seen:
     settled = service.Seen(
-        active=True, socket_active=True, enabled=True, running=dict(RUNNING), on_disk=dict(RUNNING)
+        active=True,
+        socket_active=True,
+        enabled=True,
+        running=dict(RUNNING),
+        on_disk=dict(RUNNING),
+        intact=True,
     )
     return settled._replace(**changes)
 
@@ -33,6 +38,7 @@ def seen(**changes: Any) -> service.Seen:
         ({"on_disk": {**RUNNING, "socket": "z"}}, set(), [("rebind", "it runs an older socket")]),
         ({"running": {}}, set(), [("rebind", "it left no record")]),
         ({"socket_active": False}, set(), [("rebind", "its socket is not listening")]),
+        ({"intact": False}, set(), [("restart", "what it set up is gone")]),
         ({"enabled": False}, set(), [("enable", "not enabled")]),
         ({"active": False}, set(), [("start", "not running")]),
         (
