@@ -18,6 +18,8 @@ Connection = psycopg.AsyncConnection[dict[str, Any]]
 OLDEST_LIBPQ = 170000  # older ones can freeze the whole process while they cancel on a dead link
 OLDEST_SERVER = 140000  # the first with idle_session_timeout
 
+STANDBY = "the server is a standby, or read-only: point database.url at the primary server"
+
 # A peer that vanishes is noticed within about nine seconds in either direction.
 _CONNINFO = {
     "connect_timeout": 5,
@@ -70,7 +72,7 @@ async def check_server(connection: Connection) -> None:
         )
     row = await (await connection.execute("SELECT pg_is_in_recovery() AS standby")).fetchone()
     if row is None or row["standby"]:
-        raise UnreachableError("the server is a standby: point database.url at the primary server")
+        raise UnreachableError(STANDBY)
 
 
 async def check_session(address: Address) -> None:
@@ -111,4 +113,6 @@ async def _identity(connection: Connection) -> tuple[int, str]:
 def explain(error: BaseException) -> str:
     """Return a database error as one line without secrets."""
     text = " ".join(str(error).split()) or type(error).__name__
+    if text.endswith("session is read-only"):  # libpq's words, by target_session_attrs
+        return STANDBY
     return text[:300]
