@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lab import names
+from lab.errors import LabError
 
 # What `systemd-nspawn --keep-unit` exits with when the guest asks for a reboot.
 REBOOT = 133
@@ -38,6 +39,16 @@ class Host:
     def ip(self) -> str:
         """Return the address alone."""
         return self.address.partition("/")[0]
+
+
+def check_bind(bind: str) -> str:
+    """Return a shared directory as DIRECTORY:PATH-IN-HOST, or raise LabError if it is none."""
+    directory, _, path = bind.partition(":")
+    if not (directory.startswith("/") and path.startswith("/")) or ":" in path:
+        raise LabError(f'"{bind}" shares no directory: give two absolute paths, as in /srv/here:/srv/there')
+    if not Path(directory).is_dir():
+        raise LabError(f"{directory} cannot be shared: there is no such directory on this machine")
+    return bind
 
 
 def overlay_argv(image: Path, home: Path) -> list[str]:

@@ -1,13 +1,17 @@
 """What a host is and what can be done to it: one Debian 13 host beside a Debian 12 host."""
 
+import signal
+import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable
 
 import pytest
 from tests.lab.labctl import SWITCH, Labctl
 
 from lab import recipe
+from lab.commands import wait_for
 
 ONE, TWO = "10.78.0.11", "10.78.0.12"
 # Holds a connection open over what happens, and says what became of it and of a new one.
@@ -30,11 +34,12 @@ print(outcome(lambda: socket.create_connection((sys.argv[1], 22), timeout=1)))
 
 
 @pytest.fixture(scope="module")
-def lab(new_lab: Callable[[str], Labctl]) -> Labctl:
+def lab(new_lab: Callable[[str], Labctl], tmp_path_factory: pytest.TempPathFactory) -> Labctl:
     made = new_lab("")
     made("up", SWITCH)
-    made("add", "one", ONE)
-    made("add", "two", TWO, "--suite=bookworm")
+    shared = tmp_path_factory.mktemp("shared")
+    made("add", "one", ONE, f"--bind={shared}:/srv/shared")
+    made("add", "two", TWO, "--suite=bookworm", f"--bind={shared}:/srv/shared")
     return made
 
 
@@ -59,12 +64,13 @@ def test_there_is_no_way_out(lab: Labctl) -> None:
         assert lab.attempt("exec", host, "--", "ip", "route", "get", "192.0.2.1").returncode != 0
 
 
-def test_making_a_host_again_changes_nothing(lab: Labctl) -> None:
-    before = lab("pid", "one")
-    lab("up", SWITCH)
-    lab("add", "one", ONE)
-    lab("start", "one")
-    assert lab("pid", "one") == before
+def test_a_shared_directory_and_its_locks_are_one_for_both_hosts(lab: Labctl) -> None:
+    lab.inside("one", "touch", "/srv/shared/lock")
+    hold = ("flock", "--nonblock", "/srv/shared/lock")
+    lab.inside("two", "systemd-run", "--quiet", "--unit=holder", *hold, "sleep", "600")
+    assert wait_for(lambda: lab.attempt("exec", "one", "--", *hold, "true").returncode == 1, seconds=30)
+    lab.inside("two", "systemctl", "stop", "holder")
+    lab.inside("one", *hold, "true")
 
 
 def test_making_another_host_of_the_same_name_is_refused(lab: Labctl) -> None:
@@ -104,6 +110,31 @@ def test_a_stopped_host_is_off_until_it_is_started(lab: Labctl) -> None:
     assert "is off: start it" in refused.stderr
     lab("start", "one")
     lab("ready", "one")
+
+
+def test_a_port_here_leads_to_a_host(lab: Labctl) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as opened:
+        port = opened.getsockname()[1]
+    serve = ("python3", "-m", "http.server", "--bind=127.0.0.1", "--directory=/etc", str(port))
+    lab.inside("two", "systemd-run", "--quiet", "--unit=page", *serve)
+
+    def fetched() -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/hostname", timeout=5) as page:
+                return page.read() == b"two\n"  # type: ignore[no-any-return]
+        except OSError:
+            return False
+
+    with subprocess.Popen(
+        lab.argv("forward", "two", str(port)), stdout=subprocess.PIPE, text=True
+    ) as forwarding:
+        assert wait_for(fetched, seconds=30)
+        taken = lab.attempt("forward", "two", str(port))
+        assert taken.returncode == 1
+        assert f"port {port} of this machine cannot be opened" in taken.stderr
+        forwarding.send_signal(signal.SIGINT)
+        assert forwarding.wait(timeout=10) == 0
+    assert not fetched()
 
 
 def test_a_frozen_host_does_nothing_until_it_thaws(lab: Labctl) -> None:

@@ -27,6 +27,18 @@ def test_labs_with_the_same_addresses_do_not_meet(labs: list[Labctl]) -> None:
     assert len({lab.inside("h1", "cat", "/root/lab") for lab in labs}) == len(labs)
 
 
+def test_making_what_is_there_changes_nothing(labs: list[Labctl]) -> None:
+    lab = labs[0]
+    before = lab("pid", "h1")
+    lab("up", SWITCH)
+    lab("add", "h1", ADDRESS)
+    lab("start", "h1")
+    assert lab("pid", "h1") == before
+    refused = lab.attempt("up", "10.79.0.1/24")
+    assert refused.returncode == 1
+    assert "take the lab down first" in refused.stderr
+
+
 def test_taking_one_down_leaves_those_whose_names_begin_alike(places: Places, labs: list[Labctl]) -> None:
     gone, *stay = labs
     before = [lab("pid", "h1") for lab in stay]

@@ -1,5 +1,6 @@
 """What the lab would run, and what it reads from the machine: all of it without doing anything."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +34,12 @@ def test_a_host_on_v1_boots_through_its_first_process() -> None:
 
 def test_shared_directories_are_bound() -> None:
     assert "--bind=/srv/a:/srv/b" in nspawn.argv(replace(HOST, binds=("/srv/a:/srv/b",)), HOME)
+
+
+@pytest.mark.parametrize("bind", ["/srv", "srv:/srv", "/srv:srv", "/srv:/srv:ro", "/no/such/directory:/srv"])
+def test_what_shares_no_directory_is_refused(bind: str) -> None:
+    with pytest.raises(LabError, match=re.escape(bind.partition(":")[0])):
+        nspawn.check_bind(bind)
 
 
 def test_a_description_reads_back_as_it_was() -> None:

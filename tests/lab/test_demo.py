@@ -1,0 +1,36 @@
+"""The demo: one command, and the hub's page can be looked at from here."""
+
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Callable
+
+import pytest
+from tests.lab import traces
+from tests.lab.labctl import PROGRAM, Labctl
+
+from lab import demo
+from lab.places import Places
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as opened:
+        port: int = opened.getsockname()[1]
+        return port
+
+
+def test_the_demo_shows_its_page_and_goes_without_a_trace(
+    places: Places, new_lab: Callable[[str], Labctl]
+) -> None:
+    lab, port = new_lab(""), free_port()
+    argv = [str(PROGRAM), "demo", "up", f"--lab={lab.lab}", f"--port={port}"]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"http://127.0.0.1:{port}/" in done.stdout
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as page:
+        assert page.status == 200
+        assert demo.HOST in page.read().decode()
+    lab("down")
+    assert traces.of_lab(places, lab.lab) == {}
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
