@@ -96,15 +96,14 @@ def install(release: Path, archive: Path) -> None:
     Raises:
         subprocess.CalledProcessError: the environment could not be made or filled.
     """
+    os.umask(0o022)  # whatever root's own is: the program's user must read a release
     shutil.rmtree(release, ignore_errors=True)
     release.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         with zipfile.ZipFile(archive) as bundle:
             bundle.extractall(scratch)
         for command in install_commands(release, Path(scratch)):
-            subprocess.run(
-                command, check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True, umask=0o022
-            )
+            subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     (release / MARKER).touch()
 
 
