@@ -6,6 +6,7 @@ its lock publishes nothing, and what has its name is whole.
 """
 
 import asyncio
+import contextlib
 import os
 import secrets
 import shutil
@@ -62,13 +63,18 @@ class Maker:
         try:
             return await self._make(name)
         except FencedError:
+            self._discard(name)
             raise
         except (OSError, RotaError) as error:
             reason = str(error) or type(error).__name__
-            await self._records.fail(name, reason, self._fence)
+            await self._give_up(name, reason)
             raise BackupError(f"{name}: {reason}") from error
+        except asyncio.CancelledError:
+            if self._term is None:  # a leader's successor recovers; nobody comes after an operator
+                await self._give_up(name, "interrupted")
+            raise
         finally:
-            await asyncio.to_thread(self._tidy, name)
+            await asyncio.to_thread(shutil.rmtree, self._scratch(name), ignore_errors=True)
 
     async def retire(self) -> int:
         """Remove the oldest beyond the number to keep; return how many."""
@@ -84,8 +90,8 @@ class Maker:
         """Finish or give up what a predecessor left half done."""
         for record in await self._records.all():
             if record.state == "running" and record.cause == "schedule":
-                await self._records.fail(record.name, "its process ended before it was whole", self._fence)
-                self._tidy(record.name)
+                await self._give_up(record.name, "its process ended before it was whole")
+                await asyncio.to_thread(shutil.rmtree, self._scratch(record.name), ignore_errors=True)
             elif record.state == "complete":
                 await asyncio.to_thread(self._publish_late, record)
 
@@ -144,9 +150,14 @@ class Maker:
         if self._term is not None:
             self._term.check()
 
-    def _tidy(self, name: str) -> None:
-        shutil.rmtree(self._scratch(name), ignore_errors=True)
-        self._partial(name).unlink(missing_ok=True)
+    async def _give_up(self, name: str, reason: str) -> None:
+        """Record a failure and discard the file, unless the row says that it is whole, for `recover`."""
+        if await self._records.fail(name, reason, self._fence):
+            self._discard(name)
+
+    def _discard(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            self._partial(name).unlink()
 
     def _scratch(self, name: str) -> Path:
         return self._directory / f".{name}.d"

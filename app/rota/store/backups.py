@@ -41,9 +41,10 @@ class Backups:
         )
         return changed == 1
 
-    async def fail(self, name: str, error: str, fence: Fence | None) -> None:
-        """Record why it could not be made."""
-        await self._database.write(lambda tx: tx.run("backups.fail", name=name, error=error), fence)
+    async def fail(self, name: str, error: str, fence: Fence | None) -> bool:
+        """Record why it could not be made; return False where it no longer runs."""
+        changed = await self._database.write(lambda tx: tx.run("backups.fail", name=name, error=error), fence)
+        return changed == 1
 
     async def remove(self, name: str, fence: Fence | None) -> None:
         """Record that its file is about to go."""
