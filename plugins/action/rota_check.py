@@ -32,6 +32,7 @@ author: The Rota authors
 ROLES = ("base", "rota", "web", "worker")
 RELEASES = ("12", "13")
 MOST_INSTANCES = 32
+MOST_PORTS = 65535
 SSH = 22
 URL = re.compile(r"postgresql://[^:@/]+@[^@/]+/[^/]+")
 CREDENTIAL = re.compile(r"[a-z]+(-[a-z]+)+")
@@ -140,6 +141,14 @@ def number_faults(host: Host) -> Iterator[str]:
         yield "SQLite serves exactly one process: set web_instances to 1, or rota_database_url."
     if not 1 <= instances <= MOST_INSTANCES:
         yield f"web_instances must be from 1 to {MOST_INSTANCES}."
+    base = host.values["web_port_base"]
+    if base < 0 or base + instances > MOST_PORTS:
+        yield f"web_port_base plus web_instances must be a port, 1 to {MOST_PORTS}."
+    port = host.values["worker_address"].rpartition(":")[2]
+    if not port.isdigit():
+        yield "worker_address must be ADDRESS:PORT, as in 127.0.0.1:8420."
+    elif host.values["worker_enabled"] and base < int(port) <= base + instances:
+        yield f"worker_address has port {port}, which is a web process's: choose another web_port_base."
     if host.values["rota_releases_kept"] < 2:  # noqa: PLR2004 - the sentence says which two
         yield "rota_releases_kept must be at least 2: the current release and the one before."
 

@@ -65,6 +65,12 @@ def test_the_defaults_have_no_fault_and_the_right_types() -> None:
         ({"rota_credentials": {"../../etc/x": SECRET}}, "must be named SECTION-KEY"),
         ({"rota_settings": {"server": {"primary": False}}}, "must not hold server.primary: the group"),
         ({"rota_settings": {"server": "x"}}, "rota_settings.server must be a mapping"),
+        ({"web_port_base": 65535}, "must be a port, 1 to 65535"),
+        ({"worker_address": "127.0.0.1"}, "worker_address must be ADDRESS:PORT"),
+        (
+            {**POSTGRESQL, "web_port_base": 8419, "worker_enabled": True},
+            "port 8420, which is a web process's",
+        ),
         ({"rota_releases_kept": 1}, "rota_releases_kept must be at least 2"),
         ({"base_firewall_policy": "drop", "port": 2222}, "would lock you out"),
         ({"base_uid": 0}, "The user root already has the number 0: choose another base_uid"),

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+import rota
+
 ROOT = Path(__file__).parents[2]
 OURS = {path.stem for kind in ("modules", "action") for path in (ROOT / "plugins" / kind).glob("*.py")}
 KEYWORDS = {
@@ -120,3 +122,7 @@ def test_the_secret_task_is_hidden_by_one_switch() -> None:
 
 def test_ansible_cfg_passes_arguments_on_standard_input() -> None:
     assert re.search(r"^pipelining = true$", (ROOT / "ansible.cfg").read_text(), re.MULTILINE)
+
+
+def test_the_collection_has_the_programs_version() -> None:
+    assert yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"] == rota.__version__
