@@ -1,8 +1,11 @@
-"""Puts a process together. The only module that knows every other."""
+"""Puts a process together. The only module that knows every other.
+
+What belongs to PostgreSQL is imported where it is used: on SQLite nobody pays for it.
+"""
 
 import os
+from typing import TYPE_CHECKING
 
-from rota.coordination.advisory import AdvisoryLocks
 from rota.coordination.leader import Leader
 from rota.coordination.local import LocalLocks
 from rota.coordination.locks import Locks
@@ -10,10 +13,11 @@ from rota.errors import ConfigurationError
 from rota.hub import Hub
 from rota.settings import Settings
 from rota.store.database import Database
-from rota.store.postgres import PostgresDatabase
-from rota.store.postgres_connection import Address
 from rota.store.sqlite import SqliteDatabase
 from rota.tasks.table import tasks_for
+
+if TYPE_CHECKING:
+    from rota.store.postgres_connection import Address
 
 
 def make_hub(settings: Settings) -> Hub:
@@ -30,14 +34,23 @@ def make_database(settings: Settings) -> Database:
     """Return the database that the settings name, not yet opened."""
     if settings.sqlite:
         return SqliteDatabase(settings.sqlite_path, holder(settings))
-    return PostgresDatabase(_address(settings), _direct(settings), settings.database.pool_size)
+    from rota.store.postgres import PostgresDatabase
+
+    database = settings.database
+    address, direct = (
+        _address(settings, database.url),
+        _address(settings, database.direct_url or database.url),
+    )
+    return PostgresDatabase(address, direct, database.pool_size)
 
 
 def make_locks(settings: Settings, database: Database) -> Locks:
     """Return the locks that go with the database."""
     if settings.sqlite:
         return LocalLocks(database, holder(settings))
-    return AdvisoryLocks(_direct(settings))
+    from rota.coordination.advisory import AdvisoryLocks
+
+    return AdvisoryLocks(_address(settings, settings.database.direct_url or settings.database.url))
 
 
 def holder(settings: Settings) -> str:
@@ -60,11 +73,8 @@ def prepare_directories(settings: Settings) -> None:
         )
 
 
-def _address(settings: Settings) -> Address:
-    database = settings.database
-    return Address(database.url, database.password, database.schema, holder(settings))
+def _address(settings: Settings, url: str) -> "Address":
+    from rota.store.postgres_connection import Address
 
-
-def _direct(settings: Settings) -> Address:
     database = settings.database
-    return Address(database.direct_url or database.url, database.password, database.schema, holder(settings))
+    return Address(url, database.password, database.schema, holder(settings))

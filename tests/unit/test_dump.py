@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.support.settings import NO_SETTINGS
 
-from rota.backups.dump import dump_command
+from rota.backups.pg_dump import dump_command
 from rota.settings import Settings, load
 
 CANARY = "canary-77f0"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import structlog
 
-from rota.logging import configure, escaped
+from rota.logging import answering, configure, escaped
 from rota.secret import Secret
 
 Lines = Callable[[], list[str]]
@@ -197,8 +197,9 @@ def test_libraries_are_never_heard_at_debug(journal: Lines) -> None:
 
 
 def test_a_requests_id_is_on_its_lines(journal: Lines) -> None:
-    structlog.contextvars.bind_contextvars(request="r1")
+    token = answering.set("r1")
     log().info("event", value=1)
+    answering.reset(token)
     (line,) = journal()
     assert line.startswith("<6>event ")
     assert "request=r1" in line

@@ -7,8 +7,6 @@ import sqlite3
 import subprocess
 from pathlib import Path
 
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-
 from rota.errors import BackupError
 from rota.settings import Settings
 
@@ -26,8 +24,10 @@ async def dump(settings: Settings, directory: Path) -> Path:
         target = directory / SQLITE_NAME
         await asyncio.to_thread(_copy_sqlite, settings.sqlite_path, target)
         return target
+    from rota.backups.pg_dump import dump_command, dump_environment
+
     target = directory / POSTGRES_NAME
-    await _run(dump_command(settings, target), _environment(settings))
+    await _run(dump_command(settings, target), dump_environment(settings))
     return target
 
 
@@ -37,31 +37,6 @@ async def check_dump(path: Path) -> None:
         await asyncio.to_thread(_check_sqlite, path)
     else:
         await _run(["pg_restore", "--list", str(path)], dict(os.environ))
-
-
-def dump_command(settings: Settings, target: Path) -> list[str]:
-    """Return the argv that dumps this hub's schema. The password is not in it."""
-    database = settings.database
-    parts = conninfo_to_dict(database.direct_url or database.url)
-    parts.pop("password", None)
-    return [
-        "pg_dump",
-        "--format=custom",
-        "--no-owner",
-        "--no-privileges",
-        f"--schema={database.schema}",
-        f"--file={target}",
-        f"--dbname={make_conninfo('', **parts)}",
-        "--no-password",
-    ]
-
-
-def _environment(settings: Settings) -> dict[str, str]:
-    database = settings.database
-    password = database.password.reveal() or conninfo_to_dict(database.direct_url or database.url).get(
-        "password"
-    )
-    return {**os.environ, **({"PGPASSWORD": str(password)} if password else {})}
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:

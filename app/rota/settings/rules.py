@@ -76,8 +76,8 @@ def _postgresql(settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _bad_url(url: str) -> str | None:
     # Only a hub on PostgreSQL pays for loading this.
-    from psycopg import ProgrammingError  # noqa: PLC0415
-    from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
 
     if not url.startswith(("postgresql://", "postgres://")):
         return 'must begin with "sqlite:" or "postgresql://"'
