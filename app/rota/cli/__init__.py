@@ -47,7 +47,7 @@ def rota() -> None:
 def main() -> None:
     """Run the command line; an error becomes a sentence and an exit code."""
     try:
-        rota(standalone_mode=False)
+        rota(prog_name="rota", standalone_mode=False)
     except click.exceptions.Exit as ended:
         sys.exit(ended.exit_code)
     except click.Abort:

@@ -2,17 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
 
 import click
 
 from rota.cli.options import settings_from, shared
-from rota.settings import Settings
-from rota.store.database import Database
-
-T = TypeVar("T")
 
 
 @click.group("backup")
@@ -25,9 +19,10 @@ def command() -> None:
 def now(data: str | None, file: Path | None) -> None:
     """Make a backup now and print its path."""
     from rota.backups.maker import Maker
+    from rota.cli.database import with_database
 
     settings = settings_from(file, data).settings
-    made = asyncio.run(_with_database(settings, lambda database: Maker(settings, database).make()))
+    made = with_database(settings, lambda database: Maker(settings, database).make())
     click.echo(f"{made.path}  {made.size} bytes  blake3 {made.digest}")
 
 
@@ -36,10 +31,11 @@ def now(data: str | None, file: Path | None) -> None:
 @shared
 def show(as_json: bool, data: str | None, file: Path | None) -> None:  # noqa: FBT001
     """List the backups on record, newest first."""
+    from rota.cli.database import with_database
     from rota.store.backups import Backups
 
     settings = settings_from(file, data).settings
-    records = asyncio.run(_with_database(settings, lambda database: Backups(database).all()))
+    records = with_database(settings, lambda database: Backups(database).all())
     if as_json:
         fields = ("name", "cause", "state", "size", "digest", "error")
         click.echo(
@@ -72,15 +68,3 @@ def check(name: str | None, data: str | None, file: Path | None) -> None:
         manifest = asyncio.run(verify(path))
         files = len(manifest.members)
         click.echo(f"{path.name}  whole: {manifest.database}, schema {manifest.schema}, {files} files")
-
-
-async def _with_database(settings: Settings, work: Callable[[Database], Awaitable[T]]) -> T:
-    from rota import wiring
-
-    wiring.prepare_directories(settings)
-    database = wiring.make_database(settings)
-    try:
-        await database.open()
-        return await work(database)
-    finally:
-        await database.close()

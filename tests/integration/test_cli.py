@@ -1,0 +1,182 @@
+"""The command line, as a whole process: its help, its exit codes, and what it prints."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tests.support.postgres import PASSWORD, Server, free_port
+from tests.support.process import Hub, run
+from tests.support.settings import postgres_environ
+from tools.reference import commands
+
+from rota import __version__
+from rota.cli import rota
+from rota.errors import EXIT_CONFIG, EXIT_FAILED
+from rota.settings.model import key_types
+
+USAGE = 2
+COMMANDS = [context.command_path.split()[1:] for context in commands(rota, "rota")]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def environ(request: pytest.FixtureRequest, tmp_path: Path) -> Mapping[str, str]:
+    """Give the environment of a hub on each kind of database."""
+    if request.param == "sqlite":
+        return {"ROTA_SERVER_DATA": str(tmp_path / "data")}
+    server: Server = request.getfixturevalue("postgres")
+    return postgres_environ(tmp_path / "data", server, server.new_schema())
+
+
+class TestHelp:
+    def test_of_the_whole_program(self) -> None:
+        done = run(["--help"])
+        assert done.returncode == 0
+        for word in ("backup", "migrate", "serve", "settings", "78"):
+            assert word in done.stdout
+        assert done.stderr == ""
+
+    @pytest.mark.parametrize("words", COMMANDS[1:], ids=" ".join)
+    def test_of_a_command_reads_no_settings(self, words: list[str]) -> None:
+        done = run([*words, "-h"], {"ROTA_NO_SUCH": "setting"})
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(f"Usage: rota {' '.join(words)} ")
+
+    def test_the_version(self) -> None:
+        done = run(["--version"])
+        assert (done.returncode, done.stdout) == (0, f"rota, version {__version__}\n")
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (["nothing"], "No such command 'nothing'"),
+            (["serve", "--nothing"], "No such option"),
+            (["serve", "extra"], "Got unexpected extra argument"),
+            (["settings", "--settings"], "Option '--settings' requires an argument"),
+        ],
+    )
+    def test_a_wrong_command_line_is_told_from_a_failure(self, words: list[str], said: str) -> None:
+        done = run(words)
+        assert done.returncode == USAGE
+        assert said in done.stderr
+        assert done.stdout == ""
+
+
+class TestSettings:
+    def test_every_setting_is_printed_with_its_source(self, tmp_path: Path) -> None:
+        file = tmp_path / "hub.toml"
+        file.write_text('[server]\nname = "from-file"\n')
+        environ = {"ROTA_BACKUPS_KEEP": "3", "ROTA_SERVER_METRICS_TOKEN": "canary"}
+        done = run(["settings", "--settings", str(file), "--data", str(tmp_path)], environ)
+        assert done.returncode == 0, done.stderr
+        rows = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+        assert list(rows) == [f"{section}.{key}" for section, keys in key_types().items() for key in keys]
+        assert rows["server.name"].split() == ['"from-file"', str(file)]
+        assert rows["backups.keep"].split() == ["3", "ROTA_BACKUPS_KEEP"]
+        assert rows["server.data"].split() == [f'"{tmp_path}"', "--data"]
+        assert rows["server.metrics_token"].split() == ['"[redacted]"', "ROTA_SERVER_METRICS_TOKEN"]
+        assert rows["backups.schedule"].split() == ['"03:15"', "default"]
+
+    def test_for_programs_it_is_json(self, tmp_path: Path) -> None:
+        done = run(["settings", "--json", "--data", str(tmp_path)])
+        assert json.loads(done.stdout)["server.data"] == {"value": str(tmp_path), "source": "--data"}
+
+    def test_it_makes_nothing(self, tmp_path: Path) -> None:
+        assert run(["settings", "--data", str(tmp_path / "data")]).returncode == 0
+        assert list(tmp_path.iterdir()) == []
+
+    def test_wrong_ones_are_listed(self) -> None:
+        done = run(["settings"], {"ROTA_BACKUPS_KEEP": "none", "ROTA_SERVER_PRIMARY": "maybe"})
+        assert done.returncode == EXIT_CONFIG
+        assert done.stdout == ""
+        assert [line.split(" ")[0] for line in done.stderr.removeprefix("rota: ").splitlines()] == [
+            "backups.keep",
+            "server.primary",
+        ]
+
+    def test_a_settings_file_that_is_not_there(self, tmp_path: Path) -> None:
+        done = run(["settings", "--settings", str(tmp_path / "none.toml")])
+        assert done.returncode == EXIT_CONFIG
+        assert done.stderr.startswith(f"rota: {tmp_path / 'none.toml'}: cannot be read: ")
+
+
+def test_migrate_makes_the_schema_once_and_says_which(environ: Mapping[str, str]) -> None:
+    first, second = run(["migrate"], environ), run(["migrate"], environ)
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr
+    assert re.fullmatch(r"(SQLite|PostgreSQL) [\d.]+: schema \d+\n", first.stdout)
+    assert second.stdout == first.stdout
+
+
+class TestBackup:
+    def test_made_listed_and_verified(self, tmp_path: Path, environ: Mapping[str, str]) -> None:
+        before = run(["backup", "list"], environ)
+        assert before.stdout == "No backup yet: `rota backup now` makes one.\n"
+
+        made = run(["backup", "now"], environ)
+        assert made.returncode == 0, made.stderr
+        found = re.fullmatch(r"(\S+)  (\d+) bytes  blake3 ([0-9a-f]{64})\n", made.stdout)
+        assert found is not None, made.stdout
+        path = Path(found[1])
+        assert path.parent == tmp_path / "data" / "backups"
+        assert path.stat().st_size == int(found[2])
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert PASSWORD not in made.stdout + made.stderr
+
+        listed = run(["backup", "list"], environ)
+        assert listed.stdout.split() == [path.name, "complete", found[2]]
+        (row,) = json.loads(run(["backup", "list", "--json"], environ).stdout)
+        assert (row["name"], row["state"], row["digest"]) == (path.name, "complete", found[3])
+
+        verified = run(["backup", "verify"], environ)
+        assert verified.returncode == 0, verified.stderr
+        assert re.fullmatch(
+            rf"{re.escape(path.name)}  whole: (sqlite|postgresql), schema \d+, \d+ files\n", verified.stdout
+        )
+        assert run(["backup", "verify", path.name], environ).stdout == verified.stdout
+
+    def test_damage_is_found(self, environ: Mapping[str, str]) -> None:
+        path = Path(run(["backup", "now"], environ).stdout.split()[0])
+        whole = bytearray(path.read_bytes())
+        whole[len(whole) // 2] ^= 0xFF
+        path.write_bytes(whole)
+        done = run(["backup", "verify", path.name], environ)
+        assert done.returncode == EXIT_FAILED
+        assert done.stderr.startswith(f"rota: {path}")
+        assert "damaged" in done.stderr
+        assert "Traceback" not in done.stderr
+
+    def test_one_that_is_missing_is_said_to_be(self, environ: Mapping[str, str]) -> None:
+        path = Path(run(["backup", "now"], environ).stdout.split()[0])
+        path.unlink()
+        assert run(["backup", "list"], environ).stdout.split()[1] == "missing"
+        done = run(["backup", "verify", path.name], environ)
+        assert done.returncode == EXIT_FAILED
+        assert "holds no backup" in done.stderr
+        assert "holds no backup: `rota backup now` makes one" in run(["backup", "verify"], environ).stderr
+
+    def test_the_commands_themselves_need_no_hub(self, tmp_path: Path) -> None:
+        """Nor does one that serves hinder them: a backup is made while it works."""
+        environ = {"ROTA_SERVER_DATA": str(tmp_path / "data")}
+        hub = Hub.start(tmp_path / "log", environ, port=free_port())
+        try:
+            hub.wait()
+            made = run(["backup", "now"], environ)
+            assert made.returncode == 0, made.stderr
+            assert Path(made.stdout.split()[0]).name in hub.get("/")[1].decode()
+        finally:
+            hub.kill()
+
+
+def test_no_settings_error_shows_a_traceback(tmp_path: Path) -> None:
+    for given in (
+        {"ROTA_DATABASE_URL": "postgresql://[::1"},
+        {"ROTA_DATABASE_URL": "postgresql://rota:pa%ss@h/d"},
+        {"ROTA_SERVER_DATA": ""},
+        {"CREDENTIALS_DIRECTORY": str(tmp_path / "nowhere")},
+    ):
+        done = run(["migrate"], given)
+        assert done.returncode == EXIT_CONFIG, given
+        assert done.stderr.startswith("rota: ")
+        assert "Traceback" not in done.stderr
+        assert "pa%ss" not in done.stderr
