@@ -134,6 +134,18 @@ class TestSchema:
         assert self.SAID in hub.output()
 
 
+def test_a_database_library_that_is_not_the_pinned_one_is_refused_through_gunicorn_too(
+    data: Path, postgres: Server, environ: dict[str, str]
+) -> None:
+    environ = {**environ, **postgres_environ(data, postgres, postgres.new_schema()), "PSYCOPG_IMPL": "python"}
+    for command in (["serve"], ["migrate"]):
+        done = run(command, environ)
+        assert done.returncode == EXIT_CONFIG, done.stderr
+        assert "psycopg works through its python binding" in done.stderr
+        assert "install psycopg[binary]" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
 def test_an_address_in_use_is_said_to_be_so_and_is_worth_a_restart(tmp_path: Path, data: Path) -> None:
     port = free_port()
     hub = Hub.start(tmp_path / "log", {"ROTA_SERVER_DATA": str(data)}, port=port).wait()

@@ -3,19 +3,22 @@
 import socket
 from typing import TYPE_CHECKING, Any
 
+import structlog
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 
 from rota import wiring
 from rota.drivers.systemd import Notifier
-from rota.errors import EXIT_CONFIG
+from rota.errors import EXIT_CONFIG, ConfigurationError
 from rota.settings import Settings
 from rota.web.app import App, create_app
 from rota.web.listener import BACKLOG
 
 if TYPE_CHECKING:
     from rota.hub import Hub
+
+log = structlog.get_logger("rota.serve")
 
 GRACEFUL = 20  # seconds for a stop; the unit's TimeoutStopSec is longer
 
@@ -85,7 +88,11 @@ class HubServer(BaseApplication):
 
     def load(self) -> App:
         """Make the hub and its app, in the process that serves them."""
-        self.hub = wiring.make_hub(self.settings)
+        try:
+            self.hub = wiring.make_hub(self.settings)
+        except ConfigurationError as error:
+            log.error("cannot run", reason=str(error))  # noqa: TRY400 - an operator's mistake, not a crash
+            raise SystemExit(error.exit_code) from error
         return create_app(self.hub)
 
     def serve(self) -> int:
