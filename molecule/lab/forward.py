@@ -4,10 +4,10 @@ A socket keeps the network it was opened in. So the one that listens is opened h
 that lives in the host's network and connects there, to the host's loopback.
 """
 
-import asyncio
 import os
 import socket
 import sys
+import threading
 from pathlib import Path
 
 from lab import names, switch
@@ -64,31 +64,33 @@ def become(lab: str, host: str, port: int, listening: socket.socket) -> None:
 
 def serve(descriptor: int, port: int) -> None:
     """Forward, from inside a host's network, until interrupted."""
-    try:
-        asyncio.run(_serve(socket.socket(fileno=descriptor), port))
-    except KeyboardInterrupt:
-        return
-
-
-async def _serve(listening: socket.socket, port: int) -> None:
-    async def pair(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with socket.socket(fileno=descriptor) as listening:
         try:
-            far_reader, far_writer = await asyncio.open_connection(LOOPBACK, port)
-        except OSError:
-            writer.close()  # nothing listens there: the client sees its connection closed
+            while True:
+                near, _ = listening.accept()
+                threading.Thread(target=_join, args=(near, port), daemon=True).start()
+        except KeyboardInterrupt:
             return
-        await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
-
-    server = await asyncio.start_server(pair, sock=listening)
-    await server.serve_forever()
 
 
-async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+def _join(near: socket.socket, port: int) -> None:
+    """Carry one connection both ways until both ends have said all."""
+    with near:
+        try:
+            far = socket.create_connection((LOOPBACK, port))
+        except OSError:
+            return  # nothing listens there: the client sees its connection closed
+        with far:
+            back = threading.Thread(target=_pump, args=(far, near), daemon=True)
+            back.start()
+            _pump(near, far)
+            back.join()
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
     try:
-        while data := await source.read(_CHUNK):
-            sink.write(data)
-            await sink.drain()
-        if sink.can_write_eof():
-            sink.write_eof()
-    except ConnectionError:
-        sink.close()
+        while data := source.recv(_CHUNK):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        return  # one end is gone, and the other pump sees it too

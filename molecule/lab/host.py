@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import uuid
+from dataclasses import asdict
 from pathlib import Path
 
 from lab import cgroups, guest, images, names, nspawn, switch
@@ -38,11 +39,13 @@ def create(places: Places, host: nspawn.Host) -> None:
     """Make a host's disk, cable and description; one that is there stays if it is the same."""
     home = places.host(host.lab, host.name)
     if (home / "host.json").exists():
-        have = load(places, host.lab, host.name)
-        if have != host:
-            raise LabError(
-                f"host {host.name} of lab {host.lab} is there and differs ({have}): take the lab down first"
-            )
+        have = asdict(load(places, host.lab, host.name))
+        differs = [
+            f"its {field} is {have[field]}" for field, new in asdict(host).items() if have[field] != new
+        ]
+        if differs:
+            there = f"host {host.name} of lab {host.lab} is there"
+            raise LabError(f"{there} and differs, {' and '.join(differs)}: take the lab down first")
     else:
         image = images.ensure(places, host.suite)
         for part in ("upper", "root"):

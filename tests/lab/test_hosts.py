@@ -76,6 +76,7 @@ def test_a_shared_directory_and_its_locks_are_one_for_both_hosts(lab: Labctl) ->
 def test_making_another_host_of_the_same_name_is_refused(lab: Labctl) -> None:
     refused = lab.attempt("add", "one", "10.78.0.99")
     assert refused.returncode == 1
+    assert "its address is 10.78.0.11/24" in refused.stderr
     assert "take the lab down first" in refused.stderr
 
 
