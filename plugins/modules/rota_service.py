@@ -270,6 +270,8 @@ def retire(systemd: Systemd, names: list[str]) -> None:
     for name in names:
         for link in wanted_links(name):
             link.unlink()
+            if not any(link.parent.iterdir()):
+                link.parent.rmdir()
     systemd.control("daemon-reload")
 
 

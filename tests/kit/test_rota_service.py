@@ -173,6 +173,8 @@ def test_surplus_units_are_stopped_and_leave_the_boot(
     wants.mkdir()
     for n in (1, 2):
         (wants / f"web@{n}.service").symlink_to("/nowhere")
+    (tmp_path / "sockets.target.wants").mkdir()
+    (tmp_path / "sockets.target.wants" / "web@2.socket").symlink_to("/nowhere")
     units = {name: "active" for n in (1, 2) for name in (f"web@{n}.service", f"web@{n}.socket")}
     systemd = use(monkeypatch, FakeSystemd(units))
     answers(monkeypatch, (200, "ok"))
@@ -182,7 +184,8 @@ def test_surplus_units_are_stopped_and_leave_the_boot(
         "retire web@2.socket: not wanted here",
     ]
     assert systemd.asked == ["stop web@2.service web@2.socket", "daemon-reload"]
-    assert [link.name for link in wants.iterdir()] == ["web@1.service"]
+    left = [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))]
+    assert left == ["multi-user.target.wants", "multi-user.target.wants/web@1.service"]
 
 
 def test_check_mode_foretells_and_does_nothing(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
