@@ -15,15 +15,14 @@ from rota.settings import load
 
 ROOT = Path(__file__).resolve().parent.parent
 WITHIN = 60  # seconds
+# Where to reach a process that listens on every address.
+_HERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
 
 NEXT = """
   Rota runs: {url}/
 
   Try next, in another terminal:
-    curl {url}/health              what this process does and leads
-    .venv/bin/rota backup now      a backup of it, under {data}/backups
-    .venv/bin/rota settings        every setting, and where it came from
-    .venv/bin/rota --help          the rest
+{commands}
 
   Everything it keeps is in {data}. Ctrl-C stops it.
 """
@@ -41,10 +40,22 @@ def main() -> int:
     # A terminal sends Ctrl-C to the program too, which stops in order: here we only wait for it.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGTERM))
-    url = f"http://{settings.address}"
+    host, _, port = settings.address.rpartition(":")
+    url = f"http://{_HERE.get(host, host)}:{port}"
     if _healthy(url, process):
-        print(NEXT.format(url=url, data=settings.server.data), flush=True)
+        print(NEXT.format(url=url, commands=_commands(url), data=settings.server.data), flush=True)
     return process.wait()
+
+
+def _commands(url: str) -> str:
+    rows = {
+        f"curl {url}/health": "what this process does and leads",
+        ".venv/bin/rota backup now": "a backup, made while it runs",
+        ".venv/bin/rota settings": "every setting, and where it came from",
+        ".venv/bin/rota --help": "the rest",
+    }
+    width = max(map(len, rows))
+    return "\n".join(f"    {command:<{width}}   {what}" for command, what in rows.items())
 
 
 def _healthy(url: str, process: "subprocess.Popen[bytes]") -> bool:
