@@ -65,6 +65,9 @@ def digest(names: list[str]) -> str:
 if __name__ == "__main__":
     try:
         sys.exit(main())
+    except KeyboardInterrupt:
+        print("Stopped; run it again to go on.", file=sys.stderr)
+        sys.exit(130)
     except subprocess.CalledProcessError as error:
         print(f"This step failed, and its message stands above: {' '.join(error.cmd)}", file=sys.stderr)
         sys.exit(1)
