@@ -147,3 +147,22 @@ async def test_resigning_twice_is_resigning_once(make: Make) -> None:
 
 async def test_a_leader_that_never_started_can_resign(make: Make) -> None:
     await make().resign()
+
+
+async def test_a_fault_of_our_own_stops_what_is_led_and_contending_goes_on(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader = make()
+    leader.run("a", for_ever)
+    leader.start()
+    await until(leader.leading)
+    faults: list[int] = []
+
+    async def fault() -> None:
+        faults.append(1)
+        monkeypatch.undo()
+        raise ZeroDivisionError("a fault of the test's own")
+
+    monkeypatch.setattr(leader._locks, "probe", fault)
+    await until(lambda: faults and leader.epoch_of("a") == 2)
+    assert leader.generation == 1

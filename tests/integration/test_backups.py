@@ -362,6 +362,15 @@ class TestRetired:
         assert await Maker(settings, database, term).retire() == 1
         assert {one.name for one in made} == {record.name for record in await records(database)}
 
+    async def test_a_removal_that_was_interrupted_is_finished(
+        self, settings: Settings, database: Database
+    ) -> None:
+        term = await lead(database)
+        made = await Maker(settings, database, term).make()
+        await Backups(database).remove(made.name, term.fence)
+        await Maker(settings, database, await lead(database, "there:2")).recover()
+        assert files(settings.backup_directory) == []
+
     async def test_nothing_is_removed_without_the_lock(self, settings: Settings, database: Database) -> None:
         term = await lead(database)
         made = [await Maker(settings, database, term).make() for _ in range(3)]
@@ -380,3 +389,19 @@ async def test_a_name_that_leads_out_of_the_directory_is_not_found(
     for name in ("../data/rota.db", str(settings.server.data / "rota.db"), "nothing", ""):
         with pytest.raises(BackupError, match="holds no backup"):
             maker.find(name)
+
+
+async def test_a_scheduled_one_that_failed_is_tried_again_the_same_night(
+    settings: Settings, database: Database
+) -> None:
+    kept = Backups(database)
+    term = await lead(database)
+    await kept.begin("failed", term.fence)
+    await kept.fail("failed", "the disk was full", term.fence)
+    last, failed, now = await kept.last_scheduled()
+    assert last is None
+    assert failed is not None
+    assert failed <= now
+    made = await Maker(settings, database, term).make()
+    last, failed, _ = await kept.last_scheduled()
+    assert (last is not None, failed is not None, made.path.exists()) == (True, True, True)

@@ -47,7 +47,7 @@ def watch(condition: Callable[[], bool], within: float) -> float:
     return time.monotonic() - began
 
 
-def lock_pid(postgres: Server, environ: Mapping[str, str], name: str) -> int:
+def lock_pid(postgres: Server, name: str) -> int:
     """Return the pid of the process that holds the locks, as its connection tells the database."""
     with postgres.admin() as admin:
         row = admin.execute(
@@ -78,11 +78,9 @@ def test_a_stopped_leader_is_taken_over_within_a_second(pair: Pair) -> None:
     assert a.process.wait(timeout=15) == 0
 
 
-def test_a_killed_leader_is_taken_over_within_three_seconds(
-    pair: Pair, postgres: Server, environ: Mapping[str, str]
-) -> None:
+def test_a_killed_leader_is_taken_over_within_three_seconds(pair: Pair, postgres: Server) -> None:
     a, b = pair
-    os.kill(lock_pid(postgres, environ, "a"), signal.SIGKILL)
+    os.kill(lock_pid(postgres, "a"), signal.SIGKILL)
     took = watch(lambda: led_once(a, b), within=9)
     print(f"kill -9: led once again after {took:.2f} s (promise 3 s)")
 
@@ -94,11 +92,9 @@ def test_a_killed_parent_takes_its_leader_down_with_it(pair: Pair) -> None:
     print(f"kill -9 of the parent: taken over after {took:.2f} s (promise 3 s)")
 
 
-def test_a_frozen_leader_is_taken_over_and_thawed_leads_nothing(
-    pair: Pair, postgres: Server, environ: Mapping[str, str]
-) -> None:
+def test_a_frozen_leader_is_taken_over_and_thawed_leads_nothing(pair: Pair, postgres: Server) -> None:
     a, b = pair
-    pid = lock_pid(postgres, environ, "a")
+    pid = lock_pid(postgres, "a")
     os.kill(pid, signal.SIGSTOP)
     took = watch(lambda: b.leading() == SINGLETONS, within=33)
     print(f"frozen: taken over after {took:.2f} s (promise 11 s)")
@@ -114,7 +110,8 @@ def test_a_leader_whose_session_is_terminated_is_replaced_by_exactly_one(
     a, b = pair
     with postgres.admin() as admin:
         admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'rota:lock:a:%'"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE application_name LIKE 'rota:lock:a:%'"
         )
     watch(lambda: "lock session lost" in a.output(), within=3)
     took = watch(lambda: led_once(a, b), within=9)

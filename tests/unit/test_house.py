@@ -37,7 +37,11 @@ LAYERS: list[set[str]] = [
 ]
 MAY_WIRE = ("rota.cli", "rota.serve", "rota.web.server")
 # The outermost loops, which log what they did not expect and go on or end the process.
-MAY_CATCH_ALL = {("rota.hub", "_live"), ("rota.coordination.leader", "_live")}
+MAY_CATCH_ALL = {
+    ("rota.hub", "_live"),
+    ("rota.coordination.leader", "_live"),
+    ("rota.coordination.leader", "_contend"),
+}
 SHELLS = {"system", "popen", "getoutput", "getstatusoutput", "create_subprocess_shell"}
 
 

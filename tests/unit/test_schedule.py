@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rota.tasks.schedule import due
+from rota.tasks.schedule import REST, due, resting
 
 
 def at(day: int, hour: int, minute: int = 0, second: int = 0) -> datetime:
@@ -39,3 +39,11 @@ def test_a_year_of_looks_makes_one_a_day() -> None:
         now += timedelta(minutes=30)
     assert len(begun) == 366  # the first at once, then one each day
     assert {moment.time().isoformat("minutes") for moment in begun[1:]} == {"03:30"}
+
+
+def test_after_a_failure_the_next_try_waits_a_while() -> None:
+    failed = datetime(2026, 11, 30, 3, 15, tzinfo=UTC)
+    assert not resting(None, failed)
+    assert resting(failed, failed)
+    assert resting(failed, failed + REST - timedelta(seconds=1))
+    assert not resting(failed, failed + REST)

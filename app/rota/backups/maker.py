@@ -94,6 +94,8 @@ class Maker:
                 await asyncio.to_thread(shutil.rmtree, self._scratch(record.name), ignore_errors=True)
             elif record.state == "complete":
                 await asyncio.to_thread(self._publish_late, record)
+            elif record.state == "removed":
+                (self._directory / record.name).unlink(missing_ok=True)
 
     def list_files(self) -> list[Path]:
         """Return the published backups, newest first."""

@@ -1,6 +1,7 @@
 """Commands that open the database themselves, beside whatever serves."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -28,4 +29,5 @@ def with_database(settings: Settings, work: Callable[[Database], Awaitable[T]]) 
             await database.close()
 
     configure("warning")
+    os.umask(0o077)
     return asyncio.run(opened())

@@ -141,7 +141,11 @@ class Leader:
                     await self._locks.wait(_jittered(ROUND))
             except SessionLostError as error:
                 self._lose(str(error))
-                await self._locks.close()
+            except Exception:
+                # A fault of ours: whatever it was, this process leads nothing until it has begun anew.
+                log.exception("contending crashed")
+                self._lose("a fault of this program")
+            await self._locks.close()
             await asyncio.sleep(_jittered(ROUND))
 
     async def _round(self) -> None:

@@ -67,11 +67,14 @@ class Backups:
             for row in rows
         ]
 
-    async def last_scheduled(self) -> tuple[datetime | None, datetime]:
-        """Return when the last scheduled one began, and the time now, both by the database's clock."""
+    async def last_scheduled(self) -> tuple[datetime | None, datetime | None, datetime]:
+        """Return when the last good scheduled one and the last failed one began, and the time now.
+
+        All by the database's clock.
+        """
         row = await self._database.read(lambda tx: tx.one("backups.last_scheduled"))
         assert row is not None  # noqa: S101 - an aggregate always gives one row
-        return moment_or_none(row["at"]), moment(row["now"])
+        return moment_or_none(row["at"]), moment_or_none(row["failed_at"]), moment(row["now"])
 
     async def prune(self, fence: Fence, days: int) -> int:
         """Forget removed and failed ones that began longer ago; return how many rows."""

@@ -7,7 +7,7 @@ from rota.settings import Settings
 from rota.store.backups import Backups
 from rota.store.database import Database
 from rota.store.history import History
-from rota.tasks.schedule import due
+from rota.tasks.schedule import due, resting
 
 LOOK = 30.0  # seconds between two looks at the clock
 NAME = "backups.scheduler"
@@ -27,8 +27,8 @@ class Scheduler:
         records, history = Backups(self._database), History(self._database)
         await maker.recover()
         while True:
-            last, now = await records.last_scheduled()
-            if due(self._settings.backups.schedule, last, now):
+            last, failed, now = await records.last_scheduled()
+            if due(self._settings.backups.schedule, last, now) and not resting(failed, now):
                 await self._back_up(term, maker, history)
             if await term.pause(LOOK):
                 return

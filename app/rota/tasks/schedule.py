@@ -2,6 +2,8 @@
 
 from datetime import datetime, timedelta
 
+REST = timedelta(minutes=15)  # from the start of one that failed to the next try
+
 
 def due(clock: str, last: datetime | None, now: datetime) -> bool:
     """Tell whether a task scheduled daily at `clock` (HH:MM, UTC) should begin.
@@ -13,6 +15,11 @@ def due(clock: str, last: datetime | None, now: datetime) -> bool:
     if not clock:
         return False
     return last is None or last < _newest(clock, now)
+
+
+def resting(failed: datetime | None, now: datetime) -> bool:
+    """Tell whether one failed so lately that the next try waits."""
+    return failed is not None and now - failed < REST
 
 
 def _newest(clock: str, now: datetime) -> datetime:

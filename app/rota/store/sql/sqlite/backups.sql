@@ -17,7 +17,10 @@ SELECT name, cause, state, started_at, finished_at, size, digest, error
 FROM backups ORDER BY started_at DESC, name DESC
 
 -- name: last_scheduled
-SELECT max(started_at) AS at, now_us() AS now FROM backups WHERE cause = 'schedule'
+SELECT max(started_at) FILTER (WHERE state <> 'failed') AS at,
+       max(started_at) FILTER (WHERE state = 'failed') AS failed_at,
+       now_us() AS now
+FROM backups WHERE cause = 'schedule'
 
 -- name: prune
 DELETE FROM backups
