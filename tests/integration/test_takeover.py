@@ -30,9 +30,9 @@ def environ(tmp_path: Path, postgres: Server) -> Mapping[str, str]:
 @pytest.fixture
 def pair(tmp_path: Path, environ: Mapping[str, str]) -> Iterator[Pair]:
     """Give two processes, the first of which leads everything."""
-    a = Hub.start(tmp_path / "a.log", environ | {"ROTA_SERVER_NAME": "a"}, port=free_port()).wait()
+    a = Hub.start(tmp_path / "a.log", {**environ, "ROTA_SERVER_NAME": "a"}, port=free_port()).wait()
     watch(lambda: a.leading() == SINGLETONS, within=10)
-    b = Hub.start(tmp_path / "b.log", environ | {"ROTA_SERVER_NAME": "b"}, port=free_port()).wait()
+    b = Hub.start(tmp_path / "b.log", {**environ, "ROTA_SERVER_NAME": "b"}, port=free_port()).wait()
     yield a, b
     for hub in (a, b):
         hub.kill()
