@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.support.postgres import PASSWORD, Server, free_port
 from tests.support.process import Hub, run
 from tests.support.settings import postgres_environ
@@ -17,6 +18,8 @@ from rota.errors import EXIT_CONFIG, EXIT_FAILED
 from rota.settings.model import key_types
 
 USAGE = 2
+# What a command does with the files alone is the same on both kinds of database.
+SQLITE = pytest.mark.parametrize("environ", ["sqlite"], indirect=True)
 COMMANDS = [context.command_path.split()[1:] for context in commands(rota, "rota")]
 
 
@@ -39,9 +42,9 @@ class TestHelp:
 
     @pytest.mark.parametrize("words", COMMANDS[1:], ids=" ".join)
     def test_of_a_command_reads_no_settings(self, words: list[str]) -> None:
-        done = run([*words, "-h"], {"ROTA_NO_SUCH": "setting"})
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith(f"Usage: rota {' '.join(words)} ")
+        done = CliRunner().invoke(rota, [*words, "-h"], prog_name="rota", env={"ROTA_NO_SUCH": "setting"})
+        assert done.exit_code == 0
+        assert done.output.startswith(f"Usage: rota {' '.join(words)} ")
 
     def test_the_version(self) -> None:
         done = run(["--version"])
@@ -108,6 +111,13 @@ def test_migrate_makes_the_schema_once_and_says_which(environ: Mapping[str, str]
     assert second.stdout == first.stdout
 
 
+def test_what_a_command_makes_is_for_its_own_user_alone(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o755)
+    assert run(["migrate", "--data", str(data)]).returncode == 0
+    assert {path.name: path.stat().st_mode & 0o077 for path in data.iterdir()} == {"rota.db": 0}
+
+
 class TestBackup:
     def test_made_listed_and_verified(self, tmp_path: Path, environ: Mapping[str, str]) -> None:
         before = run(["backup", "list"], environ)
@@ -135,6 +145,7 @@ class TestBackup:
         )
         assert run(["backup", "verify", path.name], environ).stdout == verified.stdout
 
+    @SQLITE
     def test_damage_is_found(self, environ: Mapping[str, str]) -> None:
         path = Path(run(["backup", "now"], environ).stdout.split()[0])
         whole = bytearray(path.read_bytes())
@@ -146,6 +157,7 @@ class TestBackup:
         assert "damaged" in done.stderr
         assert "Traceback" not in done.stderr
 
+    @SQLITE
     def test_one_that_is_missing_is_said_to_be(self, environ: Mapping[str, str]) -> None:
         path = Path(run(["backup", "now"], environ).stdout.split()[0])
         path.unlink()

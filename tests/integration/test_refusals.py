@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.support.pooler import Pooler
 from tests.support.postgres import Server, free_port
 from tests.support.process import Hub, run
 from tests.support.settings import postgres_environ
@@ -144,6 +145,23 @@ def test_a_database_library_that_is_not_the_pinned_one_is_refused_through_gunico
         assert "psycopg works through its python binding" in done.stderr
         assert "install psycopg[binary]" in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_a_pooler_that_shares_sessions_is_refused_with_the_setting_to_give(
+    data: Path, postgres: Server, environ: dict[str, str]
+) -> None:
+    pooler = Pooler.start(postgres)
+    try:
+        address = postgres_environ(
+            data, postgres, postgres.new_schema(), ROTA_DATABASE_URL=pooler.url(postgres)
+        )
+        done = run(["serve"], {**environ, **address})
+    finally:
+        pooler.destroy()
+    assert done.returncode == EXIT_CONFIG, done.stderr
+    assert (
+        'cannot run reason="database.direct_url: the address leads through a connection pooler' in done.stderr
+    )
 
 
 def test_an_address_in_use_is_said_to_be_so_and_is_worth_a_restart(tmp_path: Path, data: Path) -> None:

@@ -257,7 +257,9 @@ class TestMetrics:
         def counted(label: str) -> float:
             text = ask(port, "GET", "/metrics", AUTHORISED).text
             found = [
-                line for line in text.splitlines() if line.startswith(f"rota_http_request_seconds_count{{{label}")
+                line
+                for line in text.splitlines()
+                if line.startswith(f"rota_http_request_seconds_count{{{label}")
             ]
             return sum(float(line.rsplit(" ", 1)[1]) for line in found)
 

@@ -107,9 +107,7 @@ def test_no_error_prints_one(environ: dict[str, str]) -> None:
     address = environ["ROTA_DATABASE_URL"].replace("//rota@", f"//rota:{TOKEN}@")
     for wrong in (
         {"ROTA_DATABASE_URL": address.replace("/rota", "/nowhere")},
-        {"ROTA_DATABASE_URL": address.rsplit("/", 1)[0]},
         {"ROTA_DATABASE_URL": address + "?nonsense=1"},
-        {"ROTA_DATABASE_SCHEMA": "Wrong"},
         {"ROTA_SERVER_METRICS_TOKEN": TOKEN, "ROTA_SERVER_ADDRESS": "wrong"},
     ):
         done = run(["backup", "now"], {**environ, **wrong})
