@@ -134,7 +134,9 @@ def test_what_a_process_makes_is_for_its_own_user_alone(
     hub = Hub.start(tmp_path / "log", environ, port=free_port())
     hubs.append(hub)
     hub.wait()
-    wait_for(lambda: list((tmp_path / "data" / "backups").glob("rota-*")), within=20)
+    backups = tmp_path / "data" / "backups"
+    wait_for(backups.is_dir)
+    wait_for(lambda: [path.name[:5] for path in backups.iterdir()] == ["rota-"], within=20)
     made = [tmp_path / "data", *(tmp_path / "data").rglob("*")]
     open_ones = {str(path): oct(path.stat().st_mode & 0o777) for path in made if path.stat().st_mode & 0o077}
     assert open_ones == {}

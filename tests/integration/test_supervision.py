@@ -219,19 +219,13 @@ class TestStop:
             assert time.monotonic() - began < QUICK
             assert idle.closed()
             assert silent.closed()
-
-    def test_locks_are_given_back_before_anything_else(self, hub: Hub) -> None:
-        assert hub.stop() == 0
         said = hub.output()
-        assert said.index("resigned tasks=") < said.index("stopped\n")
+        assert said.index("resigned tasks=") < said.index("stopped\n"), "locks are given back first"
         assert "Traceback" not in said
 
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_a_terminals_signal_to_the_whole_group_stops_it_as_gently(
-        self, hub: Hub, number: signal.Signals
-    ) -> None:
+    def test_ctrl_c_which_reaches_the_whole_group_stops_it_as_gently(self, hub: Hub) -> None:
         began = time.monotonic()
-        os.killpg(hub.process.pid, number)
+        os.killpg(hub.process.pid, signal.SIGINT)
         assert hub.process.wait(timeout=15) == 0
         assert time.monotonic() - began < QUICK
         assert "Traceback" not in hub.output()
