@@ -37,7 +37,7 @@ async def _alone(hub: Hub, notifier: Notifier) -> int:
     """Run a worker that serves nothing: the same start and stop, without a server."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     hub.start()
     background = [asyncio.create_task(keep_watchdog(notifier)), asyncio.create_task(_announce(hub, notifier))]

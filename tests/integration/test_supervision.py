@@ -223,9 +223,12 @@ class TestStop:
         assert said.index("resigned tasks=") < said.index("stopped\n"), "locks are given back first"
         assert "Traceback" not in said
 
-    def test_ctrl_c_which_reaches_the_whole_group_stops_it_as_gently(self, hub: Hub) -> None:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=["Ctrl-C", "the terminal closes"])
+    def test_what_a_terminal_tells_the_whole_group_stops_it_as_gently(
+        self, hub: Hub, number: signal.Signals
+    ) -> None:
         began = time.monotonic()
-        os.killpg(hub.process.pid, signal.SIGINT)
+        os.killpg(hub.process.pid, number)
         assert hub.process.wait(timeout=15) == 0
         assert time.monotonic() - began < QUICK
         assert "Traceback" not in hub.output()
@@ -237,13 +240,17 @@ class TestStop:
         assert hub.process.wait(timeout=15) == 0
         assert hub.output().count("resigned tasks=") == 1
 
-    def test_a_killed_server_process_is_replaced(self, hub: Hub) -> None:
+    def test_a_killed_server_process_is_replaced_and_no_signal_makes_it_two(self, hub: Hub) -> None:
+        """On SQLite a second one would write beside the first."""
         parent, child = hub.pids()
-        os.kill(child, signal.SIGKILL)
+        for number in (signal.SIGTTIN, signal.SIGUSR2, signal.SIGTTOU, signal.SIGWINCH):
+            hub.process.send_signal(number)
+        os.kill(child, signal.SIGKILL)  # what comes of it comes after the others
         wait_for(lambda: hub.pids()[1:] not in ([], [child]))
         hub.wait()
         wait_for(lambda: len(hub.leading()) == 2)
         assert hub.pids()[0] == parent
+        assert len(hub.pids()) == 2
 
     def test_nothing_outlives_a_parent_that_was_killed(self, hub: Hub) -> None:
         _, child = hub.pids()

@@ -79,9 +79,10 @@ class HubWorker(gasgi.ASGIWorker):
         return notifier
 
     def init_signals(self) -> None:
-        """Stop gently on Ctrl-C too, which a terminal sends to every process of the group."""
+        """Stop gently on Ctrl-C too, and with the terminal: it tells every process of the group."""
         super().init_signals()
-        self.loop.add_signal_handler(signal.SIGINT, self.handle_exit_signal)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            self.loop.add_signal_handler(number, self.handle_exit_signal)
 
     def notify(self) -> None:
         """Beat, as each second; the first beat comes when the sockets are being served."""

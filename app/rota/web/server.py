@@ -26,15 +26,32 @@ GRACEFUL = 20  # seconds for a stop; the unit's TimeoutStopSec is longer
 class HubArbiter(Arbiter):
     """gunicorn's own process above the one that serves.
 
-    A worker that says EXIT_CONFIG ends the whole program with that code, and
-    Ctrl-C stops as gently as systemd does.
+    A worker that says EXIT_CONFIG ends the whole program with that code.
+    Ctrl-C and a terminal that closes stop as gently as systemd does. There is
+    one worker, whatever signal asks for more of them or for other code.
     """
 
     APP_LOAD_ERROR = EXIT_CONFIG
 
+    def __init__(self, app: BaseApplication) -> None:
+        """Run this app, under our own name in what is logged."""
+        super().__init__(app)
+        self.master_name = "rota"
+
+    def halt(self, reason: str | None = None, exit_status: int = 0) -> None:
+        """End. What cannot run has said itself why, better than gunicorn could."""
+        super().halt(None if exit_status == EXIT_CONFIG else reason, exit_status)
+
     def handle_int(self) -> None:
         """Stop gently on Ctrl-C."""
         self.handle_term()
+
+    handle_hup = handle_int
+
+    def handle_ttin(self) -> None:
+        """Leave the number of workers, and the program, as they are."""
+
+    handle_ttou = handle_usr2 = handle_winch = handle_ttin
 
 
 class HubLogger(Logger):
