@@ -17,6 +17,9 @@ from lab import hierarchies, names
 from lab.commands import wait_for
 from lab.errors import LabError
 
+# Version 2 keeps processes out of a cgroup that hands controllers on, so the host's own has none. One below
+# it is for the process that carries the host, the other for systemd-nspawn and all that runs in the host.
+_CARRIER, _MACHINE = "carrier", "machine"
 _PATIENCE = 10.0  # seconds for the kernel to end what it was told to kill
 _TIDYING = 5.0  # seconds for systemd-nspawn to end by itself after its host
 
@@ -27,26 +30,42 @@ def _used(version: str) -> list[hierarchies.Hierarchy]:
     return every if version == "v1" else [h for h in every if not h.follows_caller]
 
 
-def of_host(lab: str, host: str, version: str) -> list[Path]:
-    """Return where the cgroups of a host are, or would be, if the caller makes them."""
-    return [hierarchy.base / names.cgroup(lab, host) for hierarchy in _used(version)]
+def make(lab: str, host: str, version: str, *, limits: bool) -> None:
+    """Make a host's cgroups; those that are there stay.
 
+    Args:
+        lab: the lab's name.
+        host: the host's name.
+        version: ``v1`` or ``v2``.
+        limits: on version 2, hand the machine's controllers on to the host, so that limits take effect.
 
-def make(lab: str, host: str, version: str) -> None:
-    """Make a host's cgroups; those that are there stay."""
-    for directory in of_host(lab, host, version):
+    """
+    for hierarchy in _used(version):
+        directory = hierarchy.base / names.cgroup(lab, host)
         for step in (directory.parent, directory):
             step.mkdir(exist_ok=True)
             _inherit_cpuset(step)
-        _delegate(directory.parent)
+    carriers = hierarchies.unified() / names.cgroup(lab, host) / _CARRIER
+    carriers.mkdir(exist_ok=True)
+    if limits and version == "v2":
+        for step in (hierarchies.unified(), carriers.parent.parent, carriers.parent):
+            words = " ".join(f"+{controller}" for controller in sorted(hierarchies.LIMITING))
+            (step / "cgroup.subtree_control").write_text(words)
 
 
-def _delegate(directory: Path) -> None:
-    # On version 2 a controller reaches as far down as each cgroup on the way hands it on.
-    offered = directory / "cgroup.controllers"
-    if offered.exists():
-        words = " ".join(f"+{controller}" for controller in offered.read_text().split())
-        (directory / "cgroup.subtree_control").write_text(words)
+def of_carrier(lab: str, host: str, version: str) -> list[Path]:
+    """Return where the process that carries a host belongs, if the caller made its cgroups."""
+    leaf = hierarchies.unified() / names.cgroup(lab, host) / _CARRIER
+    return [leaf, *(h.base / names.cgroup(lab, host) for h in _used(version) if h.version == 1)]
+
+
+def renew_machine(lab: str, host: str) -> Path:
+    """Return an empty cgroup for systemd-nspawn to divide, in place of the one of the last boot."""
+    machine = hierarchies.unified() / names.cgroup(lab, host) / _MACHINE
+    if not wait_for(lambda: not machine.exists() or _rmdir(machine), seconds=_PATIENCE):
+        raise LabError(f"cgroup {machine} cannot be removed: something runs in it")
+    machine.mkdir()
+    return machine
 
 
 def _inherit_cpuset(directory: Path) -> None:

@@ -1,14 +1,15 @@
 """The process that carries a running host: it holds the host's mounts, and boots it again after a reboot.
 
 It is started twice over: first to enter the host's cgroups, then, through unshare, in a mount namespace of
-its own. Whatever it mounts goes when it goes. It makes no cgroup and no home of its own, so that one started
-just before its lab is taken down finds nothing to stand on and ends.
+its own. Whatever it mounts goes when it goes. It makes neither the host's cgroups nor its home, so that one
+started just before its lab is taken down finds nothing to stand on and ends.
 """
 
 import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 from lab import cgroups, nspawn
@@ -37,10 +38,12 @@ def boot(host: nspawn.Host, home: Path) -> int:
     argv = nspawn.argv(host, home)
     status = nspawn.REBOOT
     while status == nspawn.REBOOT:
+        machine = cgroups.renew_machine(host.lab, host.name)
         status = subprocess.run(
             [program(argv[0]), *argv[1:]],
             check=False,
             stdin=subprocess.DEVNULL,
             env=nspawn.environment(host, os.environ),
+            preexec_fn=partial(cgroups.enter, [machine]),
         ).returncode
     return status

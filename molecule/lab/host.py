@@ -79,7 +79,7 @@ def start(places: Places, host: nspawn.Host) -> None:
     switch.plug(host.lab, host.name, plugged=True)
     if cgroups.populated(host.lab, host.name):
         return
-    cgroups.make(host.lab, host.name, host.cgroup)
+    cgroups.make(host.lab, host.name, host.cgroup, limits=host.limits)
     home = places.host(host.lab, host.name)
     with (home / "console.log").open("ab") as console:
         carrier = subprocess.Popen(

@@ -23,6 +23,7 @@ class Host:
     address: str  # with the prefix length
     suite: str
     cgroup: str = "v2"  # or v1
+    limits: bool = False  # whether those in units take effect
     binds: tuple[str, ...] = ()  # DIRECTORY:PATH-IN-HOST
 
     def to_json(self) -> str:

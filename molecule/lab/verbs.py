@@ -78,6 +78,7 @@ def add_host(given: Namespace, places: Places) -> None:
         address=switch.host_address(given.address, uplink),
         suite=recipe.suite(given.suite),
         cgroup=hierarchies.chosen(given.cgroup),
+        limits=given.cgroup == "limits",
         binds=tuple(nspawn.check_bind(bind) for bind in given.bind),
     )
     host.create(places, one)
@@ -169,7 +170,7 @@ def carry(given: Namespace, places: Places) -> None:
     """Be the process that carries a host; never returns."""
     one = _host(given, places)
     if not given.mounted:
-        guest.carry(one, cgroups.of_host(one.lab, one.name, one.cgroup))
+        guest.carry(one, cgroups.of_carrier(one.lab, one.name, one.cgroup))
     sys.exit(guest.boot(one, places.host(one.lab, one.name)))
 
 
