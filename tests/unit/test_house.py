@@ -141,6 +141,17 @@ def test_only_the_entry_points_know_the_wiring() -> None:
             assert name.startswith(MAY_WIRE), f"{name} imports the wiring"
 
 
+def test_nothing_starts_a_task_but_the_wiring_from_the_one_table() -> None:
+    def starts(path: Path) -> Iterator[str]:
+        for item in ast.walk(tree(path)):
+            if isinstance(item, ast.Call) and ast.unparse(item.func) in {"leader.run", "self.leader.run"}:
+                yield f"line {item.lineno}: {ast.unparse(item)}"
+
+    others = [path for path in PROGRAM if module(path) != "rota.wiring"]
+    assert offences(starts, others) == []
+    assert len(offences(starts, [MODULES["rota.wiring"]])) == 1
+
+
 def test_the_layers_name_only_what_exists() -> None:
     assert {known for layer in LAYERS for known in layer} <= MODULES.keys()
 
