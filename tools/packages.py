@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# The tests start these themselves; Debian's own instances are not used.
-SERVERS = ("postgresql", "pgbouncer")
+# The tests start servers of their own from these; Debian's own instances are not used.
+SERVERS = ("postgresql", "pgbouncer", "iproute2")
 LEFT_OUT = "the lab's own tests and the Molecule scenarios, on real systemd hosts made on the spot"
 
 

@@ -8,7 +8,7 @@ from tests.support.wait import until
 
 from rota import wiring
 from rota.coordination.leader import Leader, Term
-from rota.errors import FencedError
+from rota.errors import FencedError, UnreachableError
 from rota.settings import Settings
 from rota.store.database import Database
 from rota.store.leaders import Leaders
@@ -166,3 +166,22 @@ async def test_a_fault_of_our_own_stops_what_is_led_and_contending_goes_on(
     monkeypatch.setattr(leader._locks, "probe", fault)
     await until(lambda: faults and leader.epoch_of("a") == 2)
     assert leader.generation == 1
+
+
+async def test_an_outage_that_a_task_meets_is_told_in_one_line(
+    make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    met: list[int] = []
+
+    async def meet_an_outage(_: Term) -> None:
+        met.append(1)
+        raise UnreachableError("the database went away")
+
+    leader = make()
+    leader.run("a", meet_an_outage)
+    leader.start()
+    await until(lambda: met)
+    await leader.resign()
+    said = "".join(capsys.readouterr())
+    assert "the database went away" in said
+    assert "traceback" not in said.casefold()

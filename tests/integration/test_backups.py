@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -339,6 +340,15 @@ class TestRecovered:
         await Maker(settings, database, await lead(database)).recover()
         (record,) = await records(database)
         assert record.state == "running"
+
+    async def test_an_operators_own_that_died_is_given_up_in_the_end(
+        self, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(making, "OPERATORS_LONGEST", timedelta(0))
+        await Backups(database).begin("rota-x.tar.zst", None)
+        await Maker(settings, database, await lead(database)).recover()
+        (record,) = await records(database)
+        assert (record.state, record.error) == ("failed", "its process ended before it was whole")
 
 
 class TestRetired:

@@ -220,3 +220,14 @@ class TestDailyBackup:
         term.stopping.set()
         await asyncio.wait_for(task, timeout=5)
         assert set(looks) == {settings.backups.schedule}
+
+
+async def test_an_execution_whose_process_died_does_not_go_on_for_ever(database: Database) -> None:
+    history = History(database)
+    await history.begin((await term_of(database, maintenance.NAME)).fence)
+    successor = await term_of(database, maintenance.NAME)
+    await history.begin(successor.fence)
+    newest, oldest = await history.recent(2)
+    assert (newest.outcome, newest.finished_at) == (None, None)
+    assert oldest.outcome == "its process ended before it did"
+    assert oldest.finished_at is not None

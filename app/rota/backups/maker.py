@@ -12,7 +12,7 @@ import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -31,6 +31,7 @@ from rota.store.migrations import program_schema
 
 SUFFIX = ".tar.zst"
 PARTIAL = ".partial"
+OPERATORS_LONGEST = timedelta(days=1)
 
 log = structlog.get_logger("rota.backups")
 
@@ -88,8 +89,11 @@ class Maker:
 
     async def recover(self) -> None:
         """Finish or give up what a predecessor left half done."""
+        _, _, now = await self._records.last_scheduled()
         for record in await self._records.all():
-            if record.state == "running" and record.cause == "schedule":
+            # An operator's may be under way in another process, but not for that long.
+            dead = record.cause == "schedule" or now - record.started_at > OPERATORS_LONGEST
+            if record.state == "running" and dead:
                 await self._give_up(record.name, "its process ended before it was whole")
                 await asyncio.to_thread(shutil.rmtree, self._scratch(record.name), ignore_errors=True)
             elif record.state == "complete":

@@ -13,7 +13,7 @@ import structlog
 from rota.coordination.epoch import Fence
 from rota.coordination.locks import Locks, SessionLostError
 from rota.coordination.tenure import GONE, JITTER, ROUND, STOP, Tenure
-from rota.errors import FencedError
+from rota.errors import FencedError, RotaError
 
 # A crashed task gives its lock back at once, so that a poisoned host does not
 # keep it, and rests here: this many seconds, doubling, unless it ran well before.
@@ -92,6 +92,7 @@ class Leader:
         self._watch_task: asyncio.Task[None] | None = None
         self._resigning = False
         self._late = False
+        self._lost = ""  # why the last session ended, until one stands again: an outage is told once
 
     def run(self, name: str, body: LedTask) -> None:
         """Run `body` whenever this process holds the lock named `name`, until it ends by itself."""
@@ -155,6 +156,7 @@ class Leader:
         if self._late:
             raise SessionLostError("the database answered too late")
         self.tenure.renew(began)
+        self._lost = ""
         for singleton in self._singletons.values():
             if singleton.state is State.LEADING and singleton.runner and singleton.runner.done():
                 await self._locks.release(singleton.name)
@@ -176,12 +178,14 @@ class Leader:
         led = self.leading()
         self.generation += 1
         self.tenure.end()
+        if led or reason != self._lost:
+            log.warning("lock session lost", reason=reason, stopped=led)
+        self._lost = reason
         for singleton in self._singletons.values():
             if singleton.state is State.LEADING:
                 if singleton.runner is not None:
                     singleton.runner.cancel()
                 _stand_by(singleton)
-        log.warning("lock session lost", reason=reason, stopped=led)
 
     async def _watch(self) -> None:
         """Stop what is led once trust has run out, though a probe still waits for its answer."""
@@ -197,8 +201,8 @@ async def _live(singleton: _Singleton, term: Term) -> bool:
     """Run a led task to its end; return whether it ended well."""
     try:
         await singleton.body(term)
-    except FencedError as error:
-        log.warning("fenced", task=singleton.name, reason=str(error))
+    except RotaError as error:  # fenced, or the database is away: the message says it all
+        log.warning("task stopped", task=singleton.name, reason=str(error))
         return False
     except Exception:
         log.exception("task crashed", task=singleton.name)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rota.coordination.epoch import Fence
-from rota.store.database import Database
+from rota.store.database import Database, Row, Transaction
 from rota.store.moments import moment, moment_or_none
 
 
@@ -26,8 +26,13 @@ class History:
         self._database = database
 
     async def begin(self, fence: Fence) -> int:
-        """Note that a task begins; return the row's id."""
-        row = await self._database.write(lambda tx: tx.one("history.begin", task=fence.task), fence)
+        """Note that a task begins, and that no earlier execution of it goes on; return the row's id."""
+
+        async def work(tx: Transaction) -> Row | None:
+            await tx.run("history.abandon", task=fence.task)
+            return await tx.one("history.begin", task=fence.task)
+
+        row = await self._database.write(work, fence)
         assert row is not None  # noqa: S101 - INSERT … RETURNING gives one row
         return int(row["id"])
 

@@ -1,6 +1,10 @@
 -- name: begin
 INSERT INTO task_history (task) VALUES (%(task)s) RETURNING id
 
+-- name: abandon
+UPDATE task_history SET finished_at = now(), outcome = 'its process ended before it did'
+WHERE task = %(task)s AND finished_at IS NULL
+
 -- name: finish
 UPDATE task_history SET finished_at = now(), outcome = %(outcome)s WHERE id = %(id)s
 

@@ -1,6 +1,10 @@
 -- name: begin
 INSERT INTO task_history (task, started_at) VALUES (:task, now_us()) RETURNING id
 
+-- name: abandon
+UPDATE task_history SET finished_at = now_us(), outcome = 'its process ended before it did'
+WHERE task = :task AND finished_at IS NULL
+
 -- name: finish
 UPDATE task_history SET finished_at = now_us(), outcome = :outcome WHERE id = :id
 
