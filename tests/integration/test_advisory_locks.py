@@ -137,6 +137,21 @@ async def test_a_call_that_is_not_answered_ends_within_its_bound(settings: Setti
     await locks.close()
 
 
+async def test_whoever_connects_as_a_session_is_left_is_heard(settings: Settings, proxy: Proxy) -> None:
+    """The kernel gives the lowest free descriptor: that of the session which has just gone."""
+    locks = locks_for(settings, proxy.port)
+    await locks.open()
+    proxy.mute()
+    with pytest.raises(SessionLostError, match="no answer"):
+        await locks.probe()
+    ours, theirs = socket.socketpair()
+    with theirs:
+        reader, writer = await asyncio.open_connection(sock=ours)
+        theirs.sendall(b"hello\n")
+        assert await asyncio.wait_for(reader.readline(), timeout=3) == b"hello\n"
+        writer.close()
+
+
 async def test_a_cancelled_try_leaves_no_lock_held(settings: Settings, postgres: Server) -> None:
     key = leader_key(settings.database.schema, "t")
     for pause in range(12):

@@ -152,8 +152,15 @@ class AdvisoryLocks:
     def _abandon(self) -> None:
         """Close the socket itself, at once and without a word more."""
         connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.pgconn.finish()
+        if connection is None:
+            return
+        with contextlib.suppress(psycopg.OperationalError):  # it has no socket any more
+            # The descriptor's number is free from here on: whoever gets it next
+            # must not find the loop still watching it for us.
+            loop, descriptor = asyncio.get_running_loop(), connection.pgconn.socket
+            loop.remove_reader(descriptor)
+            loop.remove_writer(descriptor)
+        connection.pgconn.finish()
 
     def _standing(self) -> Connection:
         if self._connection is None:
