@@ -172,6 +172,18 @@ class TestRestored:
         assert any(name.startswith("rota-") for name in names), "the backup knows of itself"
 
 
+async def test_a_data_directory_with_signs_that_mean_something_in_an_address(tmp_path: Path) -> None:
+    strange = sqlite_settings(tmp_path / "100%41 #1?mode=rwc")
+    database = wiring.make_database(strange)
+    await database.open()
+    made = await Maker(strange, database).make()
+    await database.close()
+    copy = tmp_path / "copy"
+    copy.write_bytes(contents(made.path)["database/rota.db"])
+    with closing(sqlite3.connect(copy)) as opened:
+        assert opened.execute("SELECT name, state FROM backups").fetchall() == [(made.name, "running")]
+
+
 class TestNotMade:
     async def test_a_destination_that_is_no_directory(self, settings: Settings, database: Database) -> None:
         settings.backup_directory.write_text("")

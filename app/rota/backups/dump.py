@@ -42,7 +42,9 @@ async def check_dump(path: Path) -> None:
 def _copy_sqlite(source: Path, target: Path) -> None:
     try:
         with (
-            contextlib.closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as database,
+            contextlib.closing(
+                sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
+            ) as database,
             contextlib.closing(sqlite3.connect(target)) as copy,
         ):
             database.backup(copy)
