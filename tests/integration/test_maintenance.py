@@ -168,6 +168,24 @@ class TestNightly:
         assert "has problems: index task_history_by_task is invalid" in run.outcome
 
 
+async def test_what_ran_while_the_clock_was_wrong_holds_nothing_up(
+    settings: Settings, database: Database, age: Age
+) -> None:
+    """A host that began with its clock in the next year did everything once, and failed at once."""
+    nightly, daily = Nightly(settings, database), Scheduler(settings, database)
+    upkeep, scheduler = await term_of(database, maintenance.NAME), await term_of(database, backups.NAME)
+    await once(nightly, upkeep)
+    await once(daily, scheduler)
+    await Backups(database).begin("rota-failed", scheduler.fence)
+    await Backups(database).fail("rota-failed", "no room", scheduler.fence)
+    age(-400)
+    for _ in range(2):
+        await once(nightly, upkeep)
+        await once(daily, scheduler)
+    assert len(await runs(database, maintenance.NAME)) == 2
+    assert len(await runs(database, backups.NAME)) == 2
+
+
 class TestDailyBackup:
     async def test_one_is_made_each_day_and_older_ones_go(
         self, settings: Settings, database: Database, age: Age

@@ -18,10 +18,11 @@ SELECT name, cause, state, (extract(epoch FROM started_at) * 1000000)::bigint AS
 FROM backups ORDER BY started_at DESC, name DESC
 
 -- name: last_scheduled
+-- What a clock that was wrong dated into the future does not count.
 SELECT (extract(epoch FROM max(started_at) FILTER (WHERE state <> 'failed')) * 1000000)::bigint AS at,
        (extract(epoch FROM max(started_at) FILTER (WHERE state = 'failed')) * 1000000)::bigint AS failed_at,
        (extract(epoch FROM now()) * 1000000)::bigint AS now
-FROM backups WHERE cause = 'schedule'
+FROM backups WHERE cause = 'schedule' AND started_at <= now()
 
 -- name: prune
 DELETE FROM backups

@@ -9,8 +9,9 @@ WHERE task = %(task)s AND finished_at IS NULL
 UPDATE task_history SET finished_at = now(), outcome = %(outcome)s WHERE id = %(id)s
 
 -- name: last
+-- What a clock that was wrong dated into the future does not count.
 SELECT (extract(epoch FROM max(started_at)) * 1000000)::bigint AS at, (extract(epoch FROM now()) * 1000000)::bigint AS now
-FROM task_history WHERE task = %(task)s
+FROM task_history WHERE task = %(task)s AND started_at <= now()
 
 -- name: recent
 SELECT task, (extract(epoch FROM started_at) * 1000000)::bigint AS started_at,

@@ -17,10 +17,11 @@ SELECT name, cause, state, started_at, finished_at, size, digest, error
 FROM backups ORDER BY started_at DESC, name DESC
 
 -- name: last_scheduled
+-- What a clock that was wrong dated into the future does not count.
 SELECT max(started_at) FILTER (WHERE state <> 'failed') AS at,
        max(started_at) FILTER (WHERE state = 'failed') AS failed_at,
        now_us() AS now
-FROM backups WHERE cause = 'schedule'
+FROM backups WHERE cause = 'schedule' AND started_at <= now_us()
 
 -- name: prune
 DELETE FROM backups

@@ -9,7 +9,8 @@ WHERE task = :task AND finished_at IS NULL
 UPDATE task_history SET finished_at = now_us(), outcome = :outcome WHERE id = :id
 
 -- name: last
-SELECT max(started_at) AS at, now_us() AS now FROM task_history WHERE task = :task
+-- What a clock that was wrong dated into the future does not count.
+SELECT max(started_at) AS at, now_us() AS now FROM task_history WHERE task = :task AND started_at <= now_us()
 
 -- name: recent
 SELECT task, started_at, finished_at, outcome
