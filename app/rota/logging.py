@@ -4,6 +4,7 @@ The event comes first, then key=value. Control characters are escaped, so that
 nothing from outside can begin a line of its own or colour a terminal.
 """
 
+import contextlib
 import logging
 import os
 import re
@@ -11,7 +12,7 @@ import sys
 import traceback
 from collections.abc import MutableMapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TextIO, cast
 
 import structlog
 
@@ -38,7 +39,7 @@ def configure(level: str) -> None:
             _Renderer(journal=journal),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Output(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     handler = _Forward()
@@ -52,6 +53,21 @@ def _with_request(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMa
     if request := answering.get():
         event["request"] = request
     return event
+
+
+class _Output:
+    """Standard error. That nobody reads it any more, or its disk is full, stops nothing but the line."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.flush()
 
 
 class _Renderer:

@@ -57,6 +57,23 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Lines:
     return writing("info")
 
 
+class _Full(io.BytesIO):
+    """A file on a disk without room."""
+
+    def write(self, _: object) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_that_nobody_reads_any_more_is_no_error() -> None:
+    """A log file's disk is full, or the program after the pipe has ended."""
+    full = io.TextIOWrapper(_Full())
+    with contextlib.redirect_stderr(full):
+        configure("info")
+        log().warning("database unreachable")
+        logging.getLogger("library").error("something")
+    full.detach()
+
+
 def log() -> structlog.typing.FilteringBoundLogger:
     logger: structlog.typing.FilteringBoundLogger = structlog.get_logger("rota.test")
     return logger
