@@ -240,6 +240,37 @@ class TestStop:
         assert hub.process.wait(timeout=15) == 0
         assert hub.output().count("resigned tasks=") == 1
 
+    def test_one_that_comes_while_the_server_process_begins_is_heard(
+        self, tmp_path: Path, environ: dict[str, str]
+    ) -> None:
+        cluster = {
+            "ROTA_DATABASE_URL": f"postgresql://rota@127.0.0.1:{free_port()}/rota",
+            "ROTA_DATABASE_SCHEMA": "rota",
+        }
+        hub = Hub.start(tmp_path / "log", {**environ, **cluster}, port=free_port())
+        try:
+            wait_for(lambda: len(hub.pids()) == 2)
+            assert hub.stop(within=QUICK) == 0
+        finally:
+            hub.kill()
+
+    def test_nobody_reads_what_it_writes_any_more(self, tmp_path: Path, environ: dict[str, str]) -> None:
+        """As in `rota serve 2>&1 | tee log`, when tee has ended."""
+        port = free_port()
+        hub = Hub.start(tmp_path / "log", environ, port=port)
+        hub.kill()
+        read, write = os.pipe()
+        given = environment({**environ, "ROTA_SERVER_ADDRESS": f"127.0.0.1:{port}"})
+        hub.process = subprocess.Popen([*ROTA, "serve"], env=given, stderr=write, start_new_session=True)
+        os.close(write)
+        os.close(read)
+        try:
+            hub.wait()
+            wait_for(lambda: len(hub.leading()) == 2)
+            assert hub.stop(within=QUICK) == 0
+        finally:
+            hub.kill()
+
     def test_a_killed_server_process_is_replaced_and_no_signal_makes_it_two(self, hub: Hub) -> None:
         """On SQLite a second one would write beside the first."""
         parent, child = hub.pids()

@@ -22,6 +22,7 @@ from gunicorn.workers import gasgi
 from rota.drivers.systemd import Notifier, keep_watchdog
 from rota.hub import Hub
 from rota.roles import Role
+from rota.web.server import STOPS
 
 IDLE = 2.0  # seconds into a stop after which a connection that waits for a request is closed
 RESERVE = 3.0  # seconds of the graceful time kept for the hub's own stop
@@ -79,10 +80,14 @@ class HubWorker(gasgi.ASGIWorker):
         return notifier
 
     def init_signals(self) -> None:
-        """Stop gently on Ctrl-C too, and with the terminal: it tells every process of the group."""
+        """Stop gently on Ctrl-C too, and with the terminal: it tells every process of the group.
+
+        Signals that came since the fork have waited, and come through once the loop turns.
+        """
         super().init_signals()
-        for number in (signal.SIGINT, signal.SIGHUP):
+        for number in STOPS:
             self.loop.add_signal_handler(number, self.handle_exit_signal)
+        self.loop.call_soon(signal.pthread_sigmask, signal.SIG_UNBLOCK, STOPS)
 
     def notify(self) -> None:
         """Beat, as each second; the first beat comes when the sockets are being served."""

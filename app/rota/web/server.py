@@ -1,5 +1,6 @@
 """gunicorn inside this process: its settings, and how it ends."""
 
+import signal
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger("rota.serve")
 
 GRACEFUL = 20  # seconds for a stop; the unit's TimeoutStopSec is longer
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class HubArbiter(Arbiter):
@@ -41,6 +43,17 @@ class HubArbiter(Arbiter):
     def halt(self, reason: str | None = None, exit_status: int = 0) -> None:
         """End. What cannot run has said itself why, better than gunicorn could."""
         super().halt(None if exit_status == EXIT_CONFIG else reason, exit_status)
+
+    def spawn_worker(self) -> int:
+        """Fork a worker that hears of a stop, however early it comes.
+
+        Until its loop turns, a signal would reach a handler that is only ours,
+        or none. So it waits; `HubWorker.init_signals` lets it through.
+        """
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        pid: int = super().spawn_worker()  # returns here alone: a worker ends in it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+        return pid
 
     def handle_int(self) -> None:
         """Stop gently on Ctrl-C."""
