@@ -8,6 +8,7 @@ from tests.support.wait import until
 
 from rota import wiring
 from rota.coordination.leader import Leader, Term
+from rota.coordination.locks import SessionLostError
 from rota.errors import FencedError, UnreachableError
 from rota.settings import Settings
 from rota.store.database import Database
@@ -166,6 +167,27 @@ async def test_a_fault_of_our_own_stops_what_is_led_and_contending_goes_on(
     monkeypatch.setattr(leader._locks, "probe", fault)
     await until(lambda: faults and leader.epoch_of("a") == 2)
     assert leader.generation == 1
+
+
+async def test_a_task_that_has_ended_is_not_run_again_though_its_session_is_lost(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[int] = []
+
+    async def once(term: Term) -> None:
+        runs.append(term.fence.epoch)
+
+    async def lost(_: str) -> None:
+        monkeypatch.undo()
+        raise SessionLostError("by the test")
+
+    leader = make()
+    leader.run("a", once)
+    leader.run("b", for_ever)
+    monkeypatch.setattr(leader._locks, "release", lost)
+    leader.start()
+    await until(lambda: leader.generation and leader.epoch_of("b") == 2)
+    assert runs == [1]
 
 
 async def test_an_outage_that_a_task_meets_is_told_in_one_line(

@@ -182,7 +182,9 @@ class Leader:
             log.warning("lock session lost", reason=reason, stopped=led)
         self._lost = reason
         for singleton in self._singletons.values():
-            if singleton.state is State.LEADING:
+            if singleton.state is State.LEADING and _ended_well(singleton):
+                _settle(singleton, asyncio.get_running_loop().time())  # before a round could see it
+            elif singleton.state is State.LEADING:
                 if singleton.runner is not None:
                     singleton.runner.cancel()
                 _stand_by(singleton)
@@ -212,8 +214,7 @@ async def _live(singleton: _Singleton, term: Term) -> bool:
 
 def _settle(singleton: _Singleton, now: float) -> None:
     """Note that a task has ended and its lock was given back."""
-    well = singleton.runner is not None and not singleton.runner.cancelled() and singleton.runner.result()
-    ran = now - singleton.began
+    well, ran = _ended_well(singleton), now - singleton.began
     _stand_by(singleton)
     if well:
         singleton.state = State.DONE
@@ -223,6 +224,11 @@ def _settle(singleton: _Singleton, now: float) -> None:
     rest = min(REST_MOST, REST * 2 ** (singleton.crashes - 1))
     singleton.state, singleton.rest_until = State.RESTING, now + rest
     log.warning("task rests", task=singleton.name, crashes=singleton.crashes, seconds=rest)
+
+
+def _ended_well(singleton: _Singleton) -> bool:
+    runner = singleton.runner
+    return runner is not None and runner.done() and not runner.cancelled() and runner.result()
 
 
 def _stand_by(singleton: _Singleton) -> None:
