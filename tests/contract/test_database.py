@@ -9,6 +9,7 @@ from rota.coordination.epoch import Fence
 from rota.coordination.local import raise_epochs
 from rota.errors import FencedError, UnreachableError
 from rota.settings import Settings
+from rota.store import postgres
 from rota.store.database import Database, Transaction
 from rota.store.migrations import program_schema
 
@@ -117,6 +118,23 @@ async def test_a_database_that_was_not_opened_says_so(settings: Settings) -> Non
     with pytest.raises(UnreachableError):
         await closed.pulse()
     await closed.close()
+
+
+@pytest.mark.parametrize("settings", ["postgresql"], indirect=True)
+async def test_a_process_that_was_frozen_in_a_transaction_meets_an_outage_and_goes_on(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "FENCED_IDLE", "10ms")
+    fence = await lead(database, "t")
+
+    async def frozen(tx: Transaction) -> None:
+        for _ in range(50):
+            await asyncio.sleep(0.1)
+            await tx.one("schema.pulse")
+
+    with pytest.raises(UnreachableError, match="idle-in-transaction"):
+        await database.write(frozen, fence)
+    assert (await database.pulse()).schema
 
 
 async def test_a_cancelled_caller_leaves_the_database_usable(database: Database) -> None:

@@ -41,6 +41,9 @@ _SESSION = {
     "timezone": "UTC",
 }
 
+# A process that was frozen meets the end of its transaction once it thaws.
+_AWAY = (psycopg.OperationalError, errors.ReadOnlySqlTransaction, errors.IdleInTransactionSessionTimeout)
+
 
 class PostgresTransaction:
     """An open transaction on one connection of the pool."""
@@ -175,7 +178,7 @@ class PostgresDatabase:
             raise BusyError(f"{name}: someone else has been at it for 10 s: try again") from error
         except PoolTimeout as error:
             raise UnreachableError("no connection to the database within 5 s") from error
-        except (psycopg.OperationalError, errors.ReadOnlySqlTransaction) as error:
+        except _AWAY as error:
             raise UnreachableError(explain(error)) from error
 
     async def _migrate(self, connection: Connection) -> None:
