@@ -5,6 +5,7 @@ import json
 import shutil
 import sqlite3
 import subprocess
+import threading
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -392,6 +393,23 @@ class TestRetired:
         await Backups(database).remove(made.name, term.fence)
         await Maker(settings, database, await lead(database, "there:2")).recover()
         assert files(settings.backup_directory) == []
+
+    async def test_a_disk_that_hangs_does_not_hold_up_the_process(
+        self, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        term, real, on_the_loop = await lead(database), Path.unlink, []
+
+        def slow(path: Path, missing_ok: bool = False) -> None:  # noqa: FBT001, FBT002 - its own signature
+            on_the_loop.append(threading.current_thread() is threading.main_thread())
+            real(path, missing_ok=missing_ok)
+
+        for _ in range(3):
+            await Maker(settings, database, term).make()
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", slow)
+            await Maker(settings, database, term).retire()
+            await Maker(settings, database, term).recover()
+        assert on_the_loop == [False, False]
 
     async def test_nothing_is_removed_without_the_lock(self, settings: Settings, database: Database) -> None:
         term = await lead(database)

@@ -64,7 +64,7 @@ class Maker:
         try:
             return await self._make(name)
         except FencedError:
-            self._discard(name)
+            await self._discard(name)
             raise
         except (OSError, RotaError) as error:
             reason = str(error) or type(error).__name__
@@ -84,7 +84,7 @@ class Maker:
         for record in surplus:
             self._check()
             await self._records.remove(record.name, self._fence)
-            (self._directory / record.name).unlink(missing_ok=True)
+            await self._unlink(record.name)
         return len(surplus)
 
     async def recover(self) -> None:
@@ -99,7 +99,7 @@ class Maker:
             elif record.state == "complete":
                 await asyncio.to_thread(self._publish_late, record)
             elif record.state == "removed":
-                (self._directory / record.name).unlink(missing_ok=True)
+                await self._unlink(record.name)
 
     def list_files(self) -> list[Path]:
         """Return the published backups, newest first."""
@@ -159,11 +159,15 @@ class Maker:
     async def _give_up(self, name: str, reason: str) -> None:
         """Record a failure and discard the file, unless the row says that it is whole, for `recover`."""
         if await self._records.fail(name, reason, self._fence):
-            self._discard(name)
+            await self._discard(name)
 
-    def _discard(self, name: str) -> None:
+    async def _discard(self, name: str) -> None:
+        await self._unlink(self._partial(name).name)
+
+    async def _unlink(self, file: str) -> None:
+        """Remove a file of the destination: elsewhere, for a disk that hangs must not hold up the process."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            self._partial(name).unlink()
+            await asyncio.to_thread((self._directory / file).unlink)
 
     def _scratch(self, name: str) -> Path:
         return self._directory / f".{name}.d"
