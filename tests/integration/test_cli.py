@@ -2,14 +2,18 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from tests.support.postgres import PASSWORD, Server, free_port
-from tests.support.process import Hub, run
+from tests.support.process import ROTA, Hub, environment, run
 from tests.support.settings import postgres_environ
+from tests.support.wait import wait_for
 from tools.reference import commands
 
 from rota import __version__
@@ -144,6 +148,28 @@ class TestBackup:
             rf"{re.escape(path.name)}  whole: (sqlite|postgresql), schema \d+, \d+ files\n", verified.stdout
         )
         assert run(["backup", "verify", path.name], environ).stdout == verified.stdout
+
+    @pytest.mark.parametrize(
+        "number", [signal.SIGTERM, signal.SIGHUP], ids=["told to stop", "the terminal closes"]
+    )
+    def test_one_that_is_stopped_tidies_up(
+        self, tmp_path: Path, postgres: Server, number: signal.Signals
+    ) -> None:
+        endless = tmp_path / "bin" / "pg_dump"
+        endless.parent.mkdir()
+        endless.write_text(f"#!{sys.executable}\nimport signal\nsignal.pause()\n")
+        endless.chmod(0o700)
+        environ = postgres_environ(tmp_path / "data", postgres, postgres.new_schema())
+        backups = tmp_path / "data" / "backups"
+        command = subprocess.Popen(
+            [*ROTA, "backup", "now"], env=environment({**environ, "PATH": str(endless.parent)})
+        )
+        wait_for(lambda: list(backups.glob(".*.d")))
+        command.send_signal(number)
+        assert command.wait(timeout=10) == 130
+        assert list(backups.iterdir()) == []
+        (row,) = json.loads(run(["backup", "list", "--json"], environ).stdout)
+        assert (row["state"], row["error"]) == ("failed", "interrupted")
 
     @SQLITE
     def test_damage_is_found(self, environ: Mapping[str, str]) -> None:

@@ -2,8 +2,11 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
+
+import click
 
 from rota import wiring
 from rota.logging import configure
@@ -20,6 +23,7 @@ def with_database(settings: Settings, work: Callable[[Database], Awaitable[T]]) 
     """
 
     async def opened() -> T:
+        _end_gently()
         wiring.prepare_directories(settings)
         database = wiring.make_database(settings)
         try:
@@ -30,4 +34,16 @@ def with_database(settings: Settings, work: Callable[[Database], Awaitable[T]]) 
 
     configure("warning")
     os.umask(0o077)
-    return asyncio.run(opened())
+    try:
+        return asyncio.run(opened())
+    except asyncio.CancelledError:
+        raise click.Abort from None
+
+
+def _end_gently() -> None:
+    """Let the command tidy up when it is told to stop, or its terminal closes, as on Ctrl-C."""
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - a coroutine runs in one
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
