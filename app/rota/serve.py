@@ -22,7 +22,7 @@ def serve(settings: Settings) -> int:
     wiring.prepare_directories(settings)
     if settings.sqlite:
         # Held by this process, and by the worker it forks, until both have ended.
-        claim_one_process(settings.server.data / "rota.lock")
+        claim_one_process(settings.sqlite_path.with_suffix(".lock"))
     notifier = Notifier.from_environment()
     passed = sockets_passed()
     if settings.address or passed:

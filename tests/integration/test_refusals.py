@@ -72,6 +72,17 @@ class TestOneProcess:
         assert "stop it first, give this one another --data, or use PostgreSQL" in done.stderr
         assert first.health()["status"] == "ok"
 
+    def test_a_second_one_with_another_data_directory_and_the_same_database_is_too(
+        self, first: Hub, tmp_path: Path, data: Path
+    ) -> None:
+        address = {"ROTA_SERVER_ADDRESS": f"127.0.0.1:{free_port()}"}
+        done = run(
+            ["serve", "--data", str(tmp_path / "other")],
+            {**address, "ROTA_DATABASE_URL": f"sqlite:{data / 'rota.db'}"},
+        )
+        assert done.returncode == EXIT_CONFIG
+        assert f"process {first.process.pid} already serves {data}" in done.stderr
+
     def test_a_killed_one_leaves_the_place_free(self, first: Hub, tmp_path: Path, data: Path) -> None:
         first.kill()
         again = Hub.start(tmp_path / "again.log", {"ROTA_SERVER_DATA": str(data)}, port=free_port())
@@ -174,6 +185,14 @@ def test_an_address_in_use_is_said_to_be_so_and_is_worth_a_restart(tmp_path: Pat
         hub.kill()
     assert done.returncode == EXIT_FAILED
     assert f"server.address: 127.0.0.1:{port}: Address already in use: stop what listens there" in done.stderr
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64])
+def test_an_address_that_is_no_name_is_named(data: Path, host: str) -> None:
+    done = run(["serve"], {"ROTA_SERVER_DATA": str(data), "ROTA_SERVER_ADDRESS": f"{host}:8420"})
+    assert done.returncode == EXIT_FAILED
+    assert f"rota: server.address: {host}:8420: " in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

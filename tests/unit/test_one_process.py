@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.errors import EXIT_CONFIG, InstanceError
+from rota.errors import EXIT_CONFIG, InstanceError, RotaError
 from rota.store.one_process import claim_one_process
 
 
@@ -30,6 +30,12 @@ def test_the_claim_ends_with_its_process_however_that_ends(tmp_path: Path) -> No
     assert (tmp_path / "rota.lock").read_text().isdigit()
     os.close(claim_one_process(tmp_path / "rota.lock"))
     assert (tmp_path / "rota.lock").read_text() == str(os.getpid())
+
+
+def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rota.lock").mkdir()
+    with pytest.raises(RotaError, match=r"rota\.lock: Is a directory: it must be a file"):
+        claim_one_process(tmp_path / "rota.lock")
 
 
 def test_its_file_is_for_its_own_user_alone(tmp_path: Path) -> None:

@@ -4,17 +4,22 @@ import fcntl
 import os
 from pathlib import Path
 
-from rota.errors import InstanceError
+from rota.errors import InstanceError, RotaError
 
 
 def claim_one_process(path: Path) -> int:
     """Make this the one process of a SQLite hub; return the descriptor that holds the claim.
 
     The kernel frees it with the process. Raises InstanceError where another
-    process holds it.
+    process holds it, and RotaError where the file cannot be made.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise RotaError(
+            f"{path}: {error.strerror}: it must be a file that this user may write: remove it, or make room"
+        ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

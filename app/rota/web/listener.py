@@ -18,9 +18,10 @@ def listen(address: str) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(place)
         listener.listen(BACKLOG)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a name that cannot be one fails in its encoding
+        reason = getattr(error, "strerror", None) or error
         raise RotaError(
-            f"server.address: {address}: {error.strerror or error}: stop what listens there, "
+            f"server.address: {address}: {reason}: stop what listens there, "
             "or set another address (ROTA_SERVER_ADDRESS)"
         ) from error
     return listener
