@@ -181,7 +181,8 @@ class TestWrong:
             ('[server]\nlog_level = "loud"\n', 'server.log_level (FILE): "loud" is none of debug, info'),
             ('[maintenance]\nschedule = "24:00"\n', 'maintenance.schedule (FILE): "24:00" is not HH:MM in'),
             ('[backups]\nschedule = "3:15"\n', 'backups.schedule (FILE): "3:15" is not HH:MM in UTC, as 03'),
-            ("[maintenance]\nkeep_days = 0\n", "maintenance.keep_days (FILE): 0 is below 1 day"),
+            ("[maintenance]\nkeep_days = 0\n", "maintenance.keep_days (FILE): 0 is not between 1 and 36500"),
+            ("[maintenance]\nkeep_days = 36501\n", "maintenance.keep_days (FILE): 36501 is not between"),
             ("[backups]\nkeep = 0\n", "backups.keep (FILE): 0 would keep no backup: set 1 or more"),
             ("name = 1\n", "name (FILE): stands outside a section: put it below [server] or another"),
             ("[server\n", "FILE: not TOML: "),
@@ -201,6 +202,9 @@ class TestWrong:
         with pytest.raises(SettingsError, match="cannot be read"):
             load(file=written, environ={})
 
+    def test_a_file_that_nests_without_end_is_refused(self, written: Path) -> None:
+        assert "not TOML" in refused(written, "[server]\nroles = " + "[" * 20_000)[0]
+
     def test_several_problems_are_reported_at_once(self, written: Path) -> None:
         text = '[server]\nadress = ""\nprimary = 1\n[database]\npool_size = "x"\n'
         problems = refused(written, text, {"ROTA_BACKUPS_KEEP": "many", "ROTA_NOPE": ""})
@@ -210,6 +214,13 @@ class TestWrong:
 
 
 class TestCombinations:
+    @pytest.mark.parametrize(
+        "url", ["sqlite:rota.db", "sqlite://rota.db", "sqlite:///e/x.db", "sqlite::memory:"]
+    )
+    def test_sqlites_file_is_named_by_its_whole_path(self, written: Path, url: str) -> None:
+        (found,) = refused(written, environ={"ROTA_DATABASE_URL": url})
+        assert found.startswith(f'database.url (ROTA_DATABASE_URL): "{url}" must be "sqlite:"')
+
     def test_sqlite_has_no_schema_pooler_nor_password(self, written: Path) -> None:
         text = '[database]\nschema = "rota"\ndirect_url = "postgresql://h/d"\npassword = "canary"\n'
         problems = refused(written, text)

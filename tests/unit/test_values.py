@@ -1,5 +1,6 @@
 """Raw values become typed ones, or a reason why not."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,7 @@ def test_texts_are_read_by_their_type(raw: str, wanted: Any, value: object) -> N
         ("4.5", int, "a whole number"),
         ("", Path, "a directory"),
         ("a\0b", Secret, "NUL"),
+        (os.fsdecode(b"p\xff"), Secret, "UTF-8"),
     ],
 )
 def test_texts_that_cannot_be_read_are_explained(raw: str, wanted: Any, reason: str) -> None:

@@ -115,7 +115,7 @@ def _every(file: Path | None, env: Mapping[str, str], options: Mapping[str, str]
 def _toml(text: str, source: str) -> Iterator[Given]:
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SettingsError([f"{source}: not TOML: {error}"]) from error
     for section, body in document.items():
         if not isinstance(body, dict):

@@ -8,6 +8,7 @@ from rota.settings.model import Settings
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 MAX_POOL = 100
+MAX_DAYS = 36_500
 
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 # PostgreSQL folds unquoted names and cuts them at 63 bytes; a name within these
@@ -42,6 +43,12 @@ def _good_address(address: str) -> bool:
 
 def _sqlite(settings: Settings) -> Iterator[tuple[str, str]]:
     database = settings.database
+    path = database.url.removeprefix("sqlite:")
+    if path and (not path.startswith("/") or path.startswith("//")):
+        yield (
+            "database.url",
+            f'"{database.url}" must be "sqlite:" (rota.db in the data directory) or "sqlite:/PATH"',
+        )
     for key, value in (
         ("schema", database.schema),
         ("direct_url", database.direct_url),
@@ -98,7 +105,10 @@ def _schedules(settings: Settings) -> Iterator[tuple[str, str]]:
     ):
         if when and not _CLOCK.fullmatch(when):
             yield key, f'"{when}" is not HH:MM in UTC, as 03:15, nor empty for never'
-    if settings.maintenance.keep_days < 1:
-        yield "maintenance.keep_days", f"{settings.maintenance.keep_days} is below 1 day"
+    if not 1 <= settings.maintenance.keep_days <= MAX_DAYS:
+        yield (
+            "maintenance.keep_days",
+            f"{settings.maintenance.keep_days} is not between 1 and {MAX_DAYS} days",
+        )
     if settings.backups.keep < 1:
         yield "backups.keep", f"{settings.backups.keep} would keep no backup: set 1 or more"

@@ -48,6 +48,8 @@ def from_text(raw: str, wanted: Any) -> Any:
 def _text(raw: str, wanted: Any) -> Any:
     if "\x00" in raw:
         raise ValueError("must not hold a NUL character")
+    if any("\ud800" <= sign <= "\udfff" for sign in raw):  # how Python carries what it cannot read
+        raise ValueError("must be UTF-8")
     if wanted is Path:
         if not raw:
             raise ValueError("must name a directory")
