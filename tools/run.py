@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -36,13 +37,16 @@ def main() -> int:
     except RotaError as error:
         print(f"rota: {error}", file=sys.stderr)
         return error.exit_code
+    host, _, port = settings.address.rpartition(":")
+    host = _HERE.get(host, host)
+    # Otherwise that one's health would be taken for ours. The program says what to do about it.
+    taken = _listens(host.strip("[]"), int(port))
     process = subprocess.Popen([sys.executable, "-m", "rota", "serve", "--data", "data"])
     # A terminal sends Ctrl-C to the program too, which stops in order: here we only wait for it.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGTERM))
-    host, _, port = settings.address.rpartition(":")
-    url = f"http://{_HERE.get(host, host)}:{port}"
-    if _healthy(url, process):
+    url = f"http://{host}:{port}"
+    if not taken and _healthy(url, process):
         print(NEXT.format(url=url, commands=_commands(url), data=settings.server.data), flush=True)
     return process.wait()
 
@@ -56,6 +60,14 @@ def _commands(url: str) -> str:
     }
     width = max(map(len, rows))
     return "\n".join(f"    {command:<{width}}   {what}" for command, what in rows.items())
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=2).close()
+    except OSError:
+        return False
+    return True
 
 
 def _healthy(url: str, process: "subprocess.Popen[bytes]") -> bool:
