@@ -105,7 +105,7 @@ class TestSettings:
     def test_a_settings_file_that_is_not_there(self, tmp_path: Path) -> None:
         done = run(["settings", "--settings", str(tmp_path / "none.toml")])
         assert done.returncode == EXIT_CONFIG
-        assert done.stderr.startswith(f"rota: {tmp_path / 'none.toml'}: cannot be read: ")
+        assert done.stderr == f"rota: {tmp_path / 'none.toml'}: cannot be read: No such file or directory\n"
 
 
 def test_migrate_makes_the_schema_once_and_says_which(environ: Mapping[str, str]) -> None:
@@ -182,6 +182,17 @@ class TestBackup:
         assert done.stderr.startswith(f"rota: {path}")
         assert "damaged" in done.stderr
         assert "Traceback" not in done.stderr
+
+    @SQLITE
+    def test_damage_of_one_does_not_hide_the_others(self, environ: Mapping[str, str]) -> None:
+        made = [Path(run(["backup", "now"], environ).stdout.split()[0]) for _ in range(3)]
+        for path in made[:2]:
+            path.write_bytes(path.read_bytes()[:-40])
+        done = run(["backup", "verify"], environ)
+        assert done.returncode == EXIT_FAILED
+        assert done.stdout.startswith(f"{made[2].name}  whole: ")
+        assert all(str(path) in done.stderr for path in made[:2])
+        assert str(made[2]) not in done.stderr
 
     @SQLITE
     def test_one_that_is_missing_is_said_to_be(self, environ: Mapping[str, str]) -> None:

@@ -93,7 +93,7 @@ def read_archive(source: Path) -> Iterator[tuple[Manifest, Member, Path]]:
     except (tarfile.TarError, zstandard.ZstdError, msgspec.MsgspecError, EOFError) as error:
         raise BackupError(f"{source} is damaged: {error}") from error
     except OSError as error:
-        raise BackupError(f"{source} cannot be read: {error}") from error
+        raise BackupError(f"{source} cannot be read: {error.strerror or error}") from error
 
 
 class _Frame(io.RawIOBase):

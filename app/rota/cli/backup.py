@@ -64,7 +64,14 @@ def check(name: str | None, data: str | None, file: Path | None) -> None:
     paths = [maker.find(name)] if name else maker.list_files()
     if not paths:
         raise BackupError(f"{settings.backup_directory} holds no backup: `rota backup now` makes one")
+    broken: list[str] = []
     for path in paths:
-        manifest = asyncio.run(verify(path))
+        try:
+            manifest = asyncio.run(verify(path))
+        except BackupError as error:
+            broken.append(str(error))
+            continue
         files = len(manifest.members)
         click.echo(f"{path.name}  whole: {manifest.database}, schema {manifest.schema}, {files} files")
+    if broken:
+        raise BackupError("\n".join(broken))

@@ -103,7 +103,8 @@ def _every(file: Path | None, env: Mapping[str, str], options: Mapping[str, str]
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError([f"{path}: cannot be read: {error}"]) from error
+            reason = getattr(error, "strerror", None) or error
+            raise SettingsError([f"{path}: cannot be read: {reason}"]) from error
         yield from _toml(text, str(path))
     yield from _credentials(env)
     yield from _environment(env)
