@@ -4,6 +4,7 @@ What belongs to PostgreSQL is imported where it is used: on SQLite nobody pays f
 """
 
 import os
+import pwd
 from typing import TYPE_CHECKING
 
 from rota.coordination.leader import Leader
@@ -59,7 +60,10 @@ def holder(settings: Settings) -> str:
 
 
 def prepare_directories(settings: Settings) -> None:
-    """Make the data directory, for this user alone, where it is missing. Raises ConfigurationError."""
+    """Make the data directory, for this user alone, where it is missing.
+
+    Raises ConfigurationError where it cannot be made or belongs to somebody else.
+    """
     data = settings.server.data
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -71,6 +75,19 @@ def prepare_directories(settings: Settings) -> None:
         raise ConfigurationError(
             f"server.data: this user may not write to {data}: run as its owner, or give another with --data"
         )
+    owner = data.stat().st_uid
+    if os.geteuid() == 0 and owner != 0:
+        raise ConfigurationError(
+            f"server.data: {data} belongs to {_user(owner)}, who could not read what root makes there: "
+            "run as that user, or give another with --data"
+        )
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
 
 
 def _address(settings: Settings, url: str) -> "Address":

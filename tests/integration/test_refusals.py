@@ -1,5 +1,6 @@
 """What ends the program at its start, with a code that a supervisor does not restart on."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -205,3 +206,19 @@ def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path, options: 
     assert str(tmp_path / "file") in done.stderr
     assert "Traceback" not in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("options", [["migrate"], ["backup", "now"], ["serve"]], ids=" ".join)
+def test_root_leaves_nothing_that_the_owner_of_the_data_could_not_read(
+    options: list[str], data: Path, environ: dict[str, str]
+) -> None:
+    """Only root can give a directory away, so without root this shows the other side: one's own is taken."""
+    data.mkdir(mode=0o700)
+    if os.geteuid() != 0:
+        assert run(["migrate"], environ).returncode == 0
+        return
+    os.chown(data, 65534, 65534)
+    done = run(options, environ)
+    assert done.returncode == EXIT_CONFIG
+    assert f"server.data: {data} belongs to nobody, who could not read what root makes there" in done.stderr
+    assert list(data.iterdir()) == []
