@@ -137,6 +137,15 @@ async def test_a_call_that_is_not_answered_ends_within_its_bound(settings: Setti
     await locks.close()
 
 
+async def test_an_address_that_says_nothing_does_not_hide_the_next(settings: Settings, proxy: Proxy) -> None:
+    proxy.mute()
+    url = settings.database.url.replace("127.0.0.1", f"127.0.0.1:{proxy.port},127.0.0.1")
+    locks = AdvisoryLocks(Address(url, Secret(PASSWORD), settings.database.schema, "test:1"))
+    await locks.open()
+    await locks.probe()
+    await locks.close()
+
+
 async def test_whoever_connects_as_a_session_is_left_is_heard(settings: Settings, proxy: Proxy) -> None:
     """The kernel gives the lowest free descriptor: that of the session which has just gone."""
     locks = locks_for(settings, proxy.port)

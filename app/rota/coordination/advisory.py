@@ -17,7 +17,7 @@ import psycopg
 from rota.coordination.epoch import Fence
 from rota.coordination.keys import channel, leader_key
 from rota.coordination.locks import SessionLostError
-from rota.coordination.tenure import ANSWER, CONNECT, EXPIRY
+from rota.coordination.tenure import ANSWER, EXPIRY
 from rota.errors import UnreachableError
 from rota.store.postgres_connection import Address, Connection, check_server, explain
 from rota.store.statements import statements
@@ -58,9 +58,10 @@ class AdvisoryLocks:
     async def open(self) -> None:
         """Connect and prepare the session."""
         try:
-            self._connection = await asyncio.wait_for(self._address.connect("lock"), CONNECT)
+            # Bounded for each address that the host's name stands for, so that a dead one hides no other.
+            self._connection = await self._address.connect("lock")
             await self._bounded(self._prepare(self._connection))
-        except (psycopg.Error, OSError, TimeoutError, UnreachableError) as error:
+        except (psycopg.Error, OSError, UnreachableError) as error:
             raise SessionLostError(explain(error)) from error
 
     async def probe(self) -> None:

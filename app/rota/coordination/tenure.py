@@ -14,7 +14,6 @@ EXPIRY = 8.0  # seconds of silence after which the server ends the lock session
 JITTER = 0.2  # share by which a round may be shorter, so that processes do not march in step
 STOP = 0.5  # seconds that a task has to end by itself when asked to
 GONE = 0.2  # seconds that a cancelled task has to be gone before we go on without it
-CONNECT = 5.0  # seconds within which a lock session must stand
 
 
 class Tenure:
