@@ -38,6 +38,17 @@ def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         claim_one_process(tmp_path / "rota.lock")
 
 
+def test_on_a_full_disk_the_claim_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    held = claim_one_process(tmp_path / "rota.lock")
+    with pytest.raises(InstanceError, match="process unknown already serves"):
+        claim_one_process(tmp_path / "rota.lock")
+    os.close(held)
+
+
 def test_its_file_is_for_its_own_user_alone(tmp_path: Path) -> None:
     os.close(claim_one_process(tmp_path / "new" / "rota.lock"))
     assert (tmp_path / "new" / "rota.lock").stat().st_mode & 0o777 == 0o600

@@ -1,5 +1,6 @@
 """That a SQLite hub is one process, settled by the kernel."""
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -29,6 +30,7 @@ def claim_one_process(path: Path) -> int:
             f"database.url: SQLite means one process, and process {holder} already serves {path.parent}: "
             "stop it first, give this one another --data, or use PostgreSQL"
         ) from None
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    with contextlib.suppress(OSError):  # on a full disk the claim holds, though nobody can read whose
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return descriptor
