@@ -185,6 +185,16 @@ async def test_a_data_directory_with_signs_that_mean_something_in_an_address(tmp
         assert opened.execute("SELECT name, state FROM backups").fetchall() == [(made.name, "running")]
 
 
+async def test_it_says_the_schema_of_the_database_and_not_of_the_program(
+    settings: Settings, database: Database
+) -> None:
+    """A newer program may have brought the database further than this one knows."""
+    step = {"number": 99, "name": "newer", "tolerates": 1, "digest": "", "applied_by": "there:2"}
+    await database.write(lambda tx: tx.run("schema.record", **step))
+    made = await Maker(settings, database).make()
+    assert (await verify(made.path)).schema == 99
+
+
 class TestNotMade:
     async def test_a_destination_that_is_no_directory(self, settings: Settings, database: Database) -> None:
         settings.backup_directory.write_text("")

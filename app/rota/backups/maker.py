@@ -27,7 +27,6 @@ from rota.settings import Settings
 from rota.settings.describe import describe, secrets_of
 from rota.store.backups import BackupRecord, Backups
 from rota.store.database import Database
-from rota.store.migrations import program_schema
 
 SUFFIX = ".tar.zst"
 PARTIAL = ".partial"
@@ -54,6 +53,7 @@ class Maker:
         self._settings = settings
         self._term = term
         self._fence = term.fence if term else None
+        self._database = database
         self._records = Backups(database)
         self._directory = settings.backup_directory
 
@@ -122,7 +122,7 @@ class Maker:
         manifest = {
             "name": name,
             "version": __version__,
-            "schema": program_schema(),
+            "schema": (await self._database.pulse()).schema,
             "database": "sqlite" if self._settings.sqlite else "postgresql",
         }
         files = await asyncio.to_thread(self._files, copy)
