@@ -41,11 +41,11 @@ unit: venv ## the quick tests
 bench: venv ## measurements, as ratios against named peers
 	@$(PY) -m tests.bench
 
-lab-images: venv ## the lab's root file systems, built where absent (root)
-	@$(PY) tools/packages.py --lab=1
+lab-images: .have-python ## the lab's root file systems, built where absent (root)
+	@molecule/labctl packages
 	@molecule/labctl images
 
-lab: lab-images ## a demo host in the lab with the kit applied, left running (root)
+lab: lab-images venv ## a demo host in the lab with the kit applied, left running (root)
 	@molecule/labctl demo up
 
 lab-down: ## take the demo host away (root)
