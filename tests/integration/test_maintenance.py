@@ -176,6 +176,7 @@ async def test_what_ran_while_the_clock_was_wrong_holds_nothing_up(
     upkeep, scheduler = await term_of(database, maintenance.NAME), await term_of(database, backups.NAME)
     await once(nightly, upkeep)
     await once(daily, scheduler)
+    (old,) = settings.backup_directory.glob("rota-*")
     await Backups(database).begin("rota-failed", scheduler.fence)
     await Backups(database).fail("rota-failed", "no room", scheduler.fence)
     age(-400)
@@ -184,6 +185,8 @@ async def test_what_ran_while_the_clock_was_wrong_holds_nothing_up(
         await once(daily, scheduler)
     assert len(await runs(database, maintenance.NAME)) == 2
     assert len(await runs(database, backups.NAME)) == 2
+    (new,) = settings.backup_directory.glob("rota-*")
+    assert new != old, "the one backup to keep is the one of today"
 
 
 class TestDailyBackup:

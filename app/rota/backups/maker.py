@@ -78,8 +78,13 @@ class Maker:
             await asyncio.to_thread(shutil.rmtree, self._scratch(name), ignore_errors=True)
 
     async def retire(self) -> int:
-        """Remove the oldest beyond the number to keep; return how many."""
+        """Remove the oldest beyond the number to keep; return how many.
+
+        What a wrong clock dated into the future counts as oldest: it must not outlive each new one.
+        """
+        _, _, now = await self._records.last_scheduled()
         complete = [record for record in await self._records.all() if record.state == "complete"]
+        complete.sort(key=lambda record: record.started_at > now)  # and else newest first, as they came
         surplus = complete[self._settings.backups.keep :]
         for record in surplus:
             self._check()
