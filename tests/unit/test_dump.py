@@ -12,7 +12,7 @@ CANARY = "canary-77f0"
 
 def settings(**environ: str) -> Settings:
     given = {
-        "ROTA_DATABASE_URL": f"postgresql://rota:{CANARY}@db.example:5433/hub?sslmode=require",
+        "ROTA_DATABASE_URL": f"postgresql://rota:{CANARY}@db.example:5433/hub?sslmode=require&sslpassword={CANARY}",
         "ROTA_DATABASE_SCHEMA": "one",
         "ROTA_DATABASE_PASSWORD": CANARY,
         **environ,

@@ -9,10 +9,10 @@ from rota.settings import Settings
 
 
 def dump_command(settings: Settings, target: Path) -> list[str]:
-    """Return the argv that dumps this hub's schema. The password is not in it."""
+    """Return the argv that dumps this hub's schema. No password is in it, not even a key file's."""
     database = settings.database
-    parts = conninfo_to_dict(database.direct_url or database.url)
-    parts.pop("password", None)
+    given = conninfo_to_dict(database.direct_url or database.url)
+    parts = {name: value for name, value in given.items() if "password" not in name}
     return [
         "pg_dump",
         "--format=custom",
