@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 from tests.support.postgres import free_port
@@ -14,8 +15,8 @@ from tests.support.wait import wait_for
 from rota import __version__
 from rota.store.migrations import program_schema
 
-TOKEN = "a-token-for-metrics"
-AUTHORISED = f"Authorization: Bearer {TOKEN}"
+TOKEN = "a-token-for-metrics-ü"
+AUTHORISED = f"Authorization: Bearer {TOKEN.encode().decode('latin-1')}"  # its own bytes, as clients send it
 HOST = b"Host: hub.example\r\n"
 
 
@@ -251,7 +252,7 @@ class TestMetrics:
         assert b"rota_" not in answer.body
 
     def test_a_token_in_the_address_does_not_either(self, port: int) -> None:
-        assert ask(port, "GET", f"/metrics?token={TOKEN}").status == 401
+        assert ask(port, "GET", f"/metrics?token={quote(TOKEN)}").status == 401
 
     def test_requests_are_counted_by_route_and_never_by_path(self, port: int) -> None:
         def counted(label: str) -> float:

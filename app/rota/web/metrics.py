@@ -94,7 +94,8 @@ class MetricsResource:
         """Answer the exposition."""
         if not self._token:
             raise falcon.HTTPNotFound
-        scheme, _, given = (req.auth or "").partition(" ")
+        sent = (req.auth or "").encode("latin-1").decode(errors="replace")  # header bytes come as Latin-1
+        scheme, _, given = sent.partition(" ")
         if scheme.casefold() != "bearer" or not self._token.matches(given.strip()):
             raise falcon.HTTPUnauthorized(
                 title="Metrics need a token",
