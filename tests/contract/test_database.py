@@ -1,15 +1,17 @@
 """The `Database` seam, on SQLite and on PostgreSQL."""
 
 import asyncio
+from typing import LiteralString
 
 import pytest
+from tests.support.postgres import Server
 
 from rota import wiring
 from rota.coordination.epoch import Fence
 from rota.coordination.local import raise_epochs
 from rota.errors import FencedError, UnreachableError
 from rota.settings import Settings
-from rota.store import postgres
+from rota.store import postgres as postgresql
 from rota.store.database import Database, Transaction
 from rota.store.migrations import program_schema
 
@@ -121,10 +123,29 @@ async def test_a_database_that_was_not_opened_says_so(settings: Settings) -> Non
 
 
 @pytest.mark.parametrize("settings", ["postgresql"], indirect=True)
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("REVOKE ALL ON schema_migrations FROM rota", "permission denied"),
+        ("DROP TABLE schema_migrations", "does not exist"),
+        ("DELETE FROM schema_migrations", "holds no schema yet"),
+    ],
+)
+async def test_tables_that_cannot_be_used_any_more_are_an_outage_with_its_reason(
+    settings: Settings, database: Database, postgres: Server, change: LiteralString, reason: str
+) -> None:
+    with postgres.admin("rota") as admin:
+        admin.execute("SELECT set_config('search_path', %s, false)", (settings.database.schema,))
+        admin.execute(change)
+    with pytest.raises(UnreachableError, match=reason):
+        await database.pulse()
+
+
+@pytest.mark.parametrize("settings", ["postgresql"], indirect=True)
 async def test_a_process_that_was_frozen_in_a_transaction_meets_an_outage_and_goes_on(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "FENCED_IDLE", "10ms")
+    monkeypatch.setattr(postgresql, "FENCED_IDLE", "10ms")
     fence = await lead(database, "t")
 
     async def frozen(tx: Transaction) -> None:

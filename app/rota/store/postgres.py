@@ -114,10 +114,13 @@ class PostgresDatabase:
             return await work(transaction)
 
     async def pulse(self) -> Pulse:
-        """Ask how the database is."""
-        row = await self.read(lambda tx: tx.one("schema.pulse"))
-        if row is None:
-            raise UnreachableError("the database did not answer")
+        """Ask how the database is. Tables that are gone, or not ours to read, are an answer too."""
+        try:
+            row = await self.read(lambda tx: tx.one("schema.pulse"))
+        except psycopg.Error as error:
+            raise UnreachableError(explain(error)) from error
+        if row is None or row["schema"] is None:
+            raise UnreachableError(f"{self._address.schema} holds no schema yet")
         return Pulse(f"PostgreSQL {row['server'].split(' ')[0]}", row["schema"], row["tolerates"])
 
     async def close(self) -> None:
