@@ -41,7 +41,11 @@ def main() -> int:
 
 def _each(steps: list[list[str]]) -> int:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    start = time.monotonic()
     for step in steps:
+        if step[0] == "pytest":
+            took = time.monotonic() - start
+            print(f"The tests begin {took:.0f} s in, images made where there were none included", flush=True)
         shown = " ".join(Path(word).name if word.startswith("/") else word for word in step)
         print(f"== {shown}", flush=True)
         began = time.monotonic()
