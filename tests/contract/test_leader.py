@@ -1,12 +1,14 @@
 """The leader, over locks on one machine and over PostgreSQL's advisory locks."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 import pytest
 from tests.support.wait import until
 
 from rota import wiring
+from rota.coordination import leader as leading
+from rota.coordination.epoch import Fence
 from rota.coordination.leader import Leader, Term
 from rota.coordination.locks import SessionLostError
 from rota.errors import FencedError, UnreachableError
@@ -188,6 +190,21 @@ async def test_a_task_that_has_ended_is_not_run_again_though_its_session_is_lost
     leader.start()
     await until(lambda: leader.generation and leader.epoch_of("b") == 2)
     assert runs == [1]
+
+
+async def test_a_lock_that_can_never_be_taken_is_told_once(
+    make: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def refused(_: Iterable[str]) -> list[Fence]:
+        raise SessionLostError("permission denied for table leaders")
+
+    monkeypatch.setattr(leading, "ROUND", 0.01)
+    leader = make()
+    leader.run("a", for_ever)
+    monkeypatch.setattr(leader._locks, "acquire", refused)
+    leader.start()
+    await until(lambda: leader.generation >= 3)
+    assert "".join(capsys.readouterr()).count("permission denied") == 1
 
 
 async def test_an_outage_that_a_task_meets_is_told_in_one_line(

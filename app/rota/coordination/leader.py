@@ -156,7 +156,6 @@ class Leader:
         if self._late:
             raise SessionLostError("the database answered too late")
         self.tenure.renew(began)
-        self._lost = ""
         for singleton in self._singletons.values():
             if singleton.state is State.LEADING and singleton.runner and singleton.runner.done():
                 await self._locks.release(singleton.name)
@@ -166,6 +165,7 @@ class Leader:
             self._lead(self._singletons[fence.task], fence)
         for name in wanted:
             _announce(self._singletons[name])
+        self._lost = ""
 
     def _lead(self, singleton: _Singleton, fence: Fence) -> None:
         term = Term(fence, self.tenure)
