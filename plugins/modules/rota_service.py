@@ -201,7 +201,12 @@ def plan(unit: Unit, seen: Seen, stale: set[str]) -> list[tuple[str, str]]:
     verb = "rebind" if unit.socket and "socket" in changed else "restart"
     return [
         *steps,
-        (verb, f"it runs an older {', '.join(sorted(changed))}" if seen.running else "it left no record"),
+        (
+            verb,
+            f"what it started with has changed since: {', '.join(sorted(changed))}"
+            if seen.running
+            else "it left no record",
+        ),
     ]
 
 

@@ -441,6 +441,16 @@ async def test_a_name_that_leads_out_of_the_directory_is_not_found(
             maker.find(name)
 
 
+async def test_a_path_that_the_shell_completed_is_found(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = Maker(settings, database)
+    made = await maker.make()
+    monkeypatch.chdir(settings.backup_directory.parent)
+    assert maker.find(f"{settings.backup_directory.name}/{made.name}") == made.path
+    assert maker.find(str(made.path)) == made.path
+
+
 async def test_a_scheduled_one_that_failed_is_tried_again_the_same_night(
     settings: Settings, database: Database
 ) -> None:

@@ -29,13 +29,21 @@ def seen(**changes: Any) -> service.Seen:
     ("changes", "stale", "steps"),
     [
         ({}, set(), []),
-        ({"on_disk": {**RUNNING, "release": "z"}}, set(), [("restart", "it runs an older release")]),
+        (
+            {"on_disk": {**RUNNING, "release": "z"}},
+            set(),
+            [("restart", "what it started with has changed since: release")],
+        ),
         (
             {"on_disk": {"release": "y", "settings": "z", "socket": "c"}},
             set(),
-            [("restart", "it runs an older release, settings")],
+            [("restart", "what it started with has changed since: release, settings")],
         ),
-        ({"on_disk": {**RUNNING, "socket": "z"}}, set(), [("rebind", "it runs an older socket")]),
+        (
+            {"on_disk": {**RUNNING, "socket": "z"}},
+            set(),
+            [("rebind", "what it started with has changed since: socket")],
+        ),
         ({"running": {}}, set(), [("rebind", "it left no record")]),
         ({"socket_active": False}, set(), [("rebind", "its socket is not listening")]),
         ({"intact": False}, set(), [("restart", "what it set up is gone")]),
@@ -46,8 +54,8 @@ def seen(**changes: Any) -> service.Seen:
             set(),
             [("enable", "not enabled"), ("start", "not running")],
         ),
-        ({}, {"web@1.service"}, [("restart", "it runs an older unit")]),
-        ({}, {"web@1.socket"}, [("rebind", "it runs an older socket")]),
+        ({}, {"web@1.service"}, [("restart", "what it started with has changed since: unit")]),
+        ({}, {"web@1.socket"}, [("rebind", "what it started with has changed since: socket")]),
         ({}, {"rota.slice"}, []),
     ],
 )

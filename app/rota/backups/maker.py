@@ -111,8 +111,8 @@ class Maker:
         return sorted(self._directory.glob(f"rota-*{SUFFIX}"), reverse=True)
 
     def find(self, name: str) -> Path:
-        """Return the file of a backup by its name. Raises BackupError."""
-        path = self._directory / name
+        """Return the file of a backup by its name, or by a path to it. Raises BackupError."""
+        path = self._directory / (Path(name).absolute() if "/" in name else name)
         if path.parent != self._directory or not path.is_file():
             raise BackupError(
                 f"{self._directory} holds no backup {name!r}: `rota backup list` shows which there are"
