@@ -19,7 +19,7 @@ from rota.errors import FencedError
 from rota.settings import Settings
 from rota.store.backups import Backups
 from rota.store.database import Database
-from rota.store.history import History, Run
+from rota.store.history import Execution, History
 from rota.tasks import backups, maintenance
 from rota.tasks.backups import Scheduler
 from rota.tasks.maintenance import Nightly
@@ -72,7 +72,7 @@ async def once(body: LedTask, term: Term) -> None:
     await body(term)
 
 
-async def runs(database: Database, task: str) -> list[Run]:
+async def runs(database: Database, task: str) -> list[Execution]:
     return [run for run in await History(database).recent(100) if run.task == task]
 
 

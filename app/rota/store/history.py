@@ -9,7 +9,7 @@ from rota.store.moments import moment, moment_or_none
 
 
 @dataclass(frozen=True)
-class Run:
+class Execution:
     """One execution of a task; `outcome` is a sentence, None while it runs."""
 
     task: str
@@ -46,11 +46,13 @@ class History:
         assert row is not None  # noqa: S101 - an aggregate always gives one row
         return moment_or_none(row["at"]), moment(row["now"])
 
-    async def recent(self, limit: int) -> list[Run]:
+    async def recent(self, limit: int) -> list[Execution]:
         """Return the newest executions, newest first."""
         rows = await self._database.read(lambda tx: tx.all("history.recent", limit=limit))
         return [
-            Run(row["task"], moment(row["started_at"]), moment_or_none(row["finished_at"]), row["outcome"])
+            Execution(
+                row["task"], moment(row["started_at"]), moment_or_none(row["finished_at"]), row["outcome"]
+            )
             for row in rows
         ]
 

@@ -8,7 +8,7 @@ from falcon.asgi import Request, Response
 from rota.errors import RotaError
 from rota.hub import Hub
 from rota.store.backups import BackupRecord, Backups
-from rota.store.history import History, Run
+from rota.store.history import Execution, History
 from rota.store.leaders import Leaders, Led
 
 SHOWN = 8  # rows of history and of backups on the page
@@ -40,7 +40,7 @@ class HomeResource:
     async def on_get(self, req: Request, resp: Response) -> None:
         """Render what is known now."""
         health = self._hub.health
-        led, runs, backups, unread = await self._read()
+        led, executions, backups, unread = await self._read()
         resp.content_type = "text/html; charset=utf-8"
         resp.cache_control = ["no-store"]
         resp.set_headers(
@@ -53,13 +53,13 @@ class HomeResource:
         resp.text = await self._template.render_async(
             health=health,
             leaders={row.task: row for row in led},
-            runs=runs,
+            executions=executions,
             backups=backups,
             unread=unread,
             now=datetime.now(UTC),
         )
 
-    async def _read(self) -> tuple[list[Led], list[Run], list[BackupRecord], str]:
+    async def _read(self) -> tuple[list[Led], list[Execution], list[BackupRecord], str]:
         database = self._hub.database
         if not self._hub.health.database.reachable:
             return [], [], [], self._hub.health.reason
