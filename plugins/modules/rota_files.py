@@ -165,11 +165,20 @@ def write(want: Entry) -> None:
             os.fsync(stream.fileno())
         own(name, want)
         if want.validate:
-            argv = [part.replace("%s", name) for part in want.validate]
-            subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            validate([part.replace("%s", name) for part in want.validate], {name: want.path})
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
+        raise
+
+
+def validate(argv: list[str], names: dict[str, str]) -> None:
+    """Run a checker; what it says names the file itself, and not the draft that it was shown."""
+    try:
+        subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    except subprocess.CalledProcessError as error:
+        for draft, path in names.items():
+            error.stdout, error.stderr = (said.replace(draft, path) for said in (error.stdout, error.stderr))
         raise
 
 

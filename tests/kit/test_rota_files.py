@@ -67,12 +67,12 @@ def test_a_file_that_is_not_valid_leaves_the_old_one(tmp_path: Path, capsys: Cap
     refuse = [
         "/usr/bin/python3",
         "-c",
-        "import sys; sys.exit(f'line 1 of {sys.argv[1][-4:]} is wrong')",
+        "import sys; sys.exit(f'line 1 of {sys.argv[1]} is wrong')",
         "%s",
     ]
     answer = run(rota_files.main, capsys, {"files": [entry(target, "bad", validate=refuse)]})
     assert answer["failed"] is True
-    assert answer["msg"].endswith("is left as it was: line 1 of .nft is wrong")
+    assert answer["msg"].endswith(f"is left as it was: line 1 of {target} is wrong")
     assert target.read_text() == "good"
     assert [path.name for path in tmp_path.iterdir()] == ["rules.nft"]
 
