@@ -1,10 +1,11 @@
 """How long a singleton is led by nobody, after each way in which its leader can end."""
 
+import contextlib
 import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.bench.report import Line
@@ -35,15 +36,19 @@ def measure() -> list[Line]:
 def _takeovers(server: Server, strike: Callable[[Hub], None]) -> list[float]:
     times = []
     for _ in range(TRIES):
-        with tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as hubs:
             environ = postgres_environ(Path(scratch) / "data", server, server.new_schema())
-            a = Hub.start(Path(scratch) / "a", environ, port=free_port()).wait()
+            a = _start(hubs, Path(scratch) / "a", environ)
             _until(a.leading)
-            b = Hub.start(Path(scratch) / "b", environ, port=free_port()).wait()
+            b = _start(hubs, Path(scratch) / "b", environ)
             times.append(_takeover(a, b, strike))
-            a.kill()
-            b.kill()
     return times
+
+
+def _start(hubs: contextlib.ExitStack, log: Path, environ: Mapping[str, str]) -> Hub:
+    hub = Hub.start(log, environ, port=free_port())
+    hubs.callback(hub.kill)
+    return hub.wait()
 
 
 def _takeover(a: Hub, b: Hub, strike: Callable[[Hub], None]) -> float:
