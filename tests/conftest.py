@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.postgres import Server
+from tests.support.process import Hub
 from tests.support.settings import postgres_settings, sqlite_settings
 
 from rota import wiring
@@ -36,3 +37,19 @@ async def database(settings: Settings) -> AsyncIterator[Database]:
     await opened.open()
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+def hubs() -> Iterator[list[Hub]]:
+    """Give a list of processes that are ended with the test."""
+    started: list[Hub] = []
+    yield started
+    for hub in started:
+        hub.kill()
+
+
+@pytest.fixture
+def port(hub: Hub) -> int:
+    """Give the port of the one process that a module asks."""
+    assert hub.port is not None
+    return hub.port

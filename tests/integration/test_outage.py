@@ -32,15 +32,6 @@ def environ(tmp_path: Path, server: Server) -> dict[str, str]:
     return {**given, "ROTA_SERVER_METRICS_TOKEN": TOKEN}
 
 
-@pytest.fixture
-def hubs() -> Iterator[list[Hub]]:
-    """Give a list of processes that are ended with the test."""
-    started: list[Hub] = []
-    yield started
-    for hub in started:
-        hub.kill()
-
-
 def serves_all_the_same(hub: Hub) -> None:
     """Check what a process answers while its database is away."""
     port = hub.port or 0

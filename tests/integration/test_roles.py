@@ -1,7 +1,6 @@
 """What a process does in its roles, and what it serves."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,15 +18,6 @@ SINGLETONS = ["backups.scheduler", "maintenance.nightly"]
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
     return {"ROTA_SERVER_DATA": str(tmp_path / "data"), "ROTA_SERVER_METRICS_TOKEN": TOKEN}
-
-
-@pytest.fixture
-def hubs() -> Iterator[list[Hub]]:
-    """Give a list of processes that are ended with the test."""
-    started: list[Hub] = []
-    yield started
-    for hub in started:
-        hub.kill()
 
 
 def test_by_default_a_process_takes_every_role(

@@ -31,12 +31,6 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     process.kill()
 
 
-@pytest.fixture
-def port(hub: Hub) -> int:
-    assert hub.port is not None
-    return hub.port
-
-
 class TestRoutes:
     PATHS = ("/", "/health", "/health/process", "/version", "/metrics")
 

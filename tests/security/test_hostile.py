@@ -34,12 +34,6 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     process.kill()
 
 
-@pytest.fixture
-def port(hub: Hub) -> int:
-    assert hub.port is not None
-    return hub.port
-
-
 def test_the_page_shows_hostile_names_as_text(port: int) -> None:
     page = ask(port, "GET", "/").text
     assert "onerror=alert(1)" in page, "the names are on the page"
