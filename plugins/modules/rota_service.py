@@ -27,7 +27,8 @@ options:
     description:
       - Each has C(name) and optionally C(socket) (a unit started before it), C(record) (the
         directory of its record), C(watch) (the record's parts and their paths), C(probe) (an address that
-        must answer 200) and C(intact) (a command, as a list, that fails when what the unit set up is gone).
+        must answer 200), C(intact) (a command, as a list, that fails when what the unit set up is gone) and
+        C(reload) (the record's parts that a reload takes in; its ExecReload writes the record anew).
       - When the part named C(socket) differs, the socket is restarted as well.
     type: list
     elements: dict
@@ -87,6 +88,7 @@ class Unit(NamedTuple):
     watch: dict[str, str] = {}  # noqa: RUF012 - never changed
     probe: str = ""
     intact: list[str] = []  # noqa: RUF012 - never changed
+    reload: list[str] = []  # noqa: RUF012 - never changed
 
 
 class Seen(NamedTuple):
@@ -171,7 +173,8 @@ def see(systemd: Systemd, unit: Unit) -> Seen:
     return Seen(
         active=shown[unit.name]["ActiveState"] == "active",
         socket_active=not unit.socket or shown[unit.socket]["ActiveState"] == "active",
-        enabled=all(shown[name]["UnitFileState"] == "enabled" for name in names),
+        # A unit without an [Install] section is started by others and cannot be enabled.
+        enabled=all(shown[name]["UnitFileState"] in ("enabled", "static") for name in names),
         running=recorded(unit.record) if unit.record else {},
         on_disk=on_disk(systemd, unit.watch),
         intact=not unit.intact or systemd.succeeds(unit.intact),
@@ -198,7 +201,11 @@ def plan(unit: Unit, seen: Seen, stale: set[str]) -> list[tuple[str, str]]:
     changed |= {part for part, name in (("unit", unit.name), ("socket", unit.socket)) if name in stale}
     if not changed:
         return steps
-    verb = "rebind" if unit.socket and "socket" in changed else "restart"
+    if unit.socket and "socket" in changed:
+        verb = "rebind"
+    else:
+        # What left no record may run anything.
+        verb = "reload" if seen.running and changed <= set(unit.reload) else "restart"
     return [
         *steps,
         (
@@ -218,6 +225,7 @@ def commands(verb: str, unit: Unit) -> list[list[str]]:
         "enable": [["enable", *names]],
         "start": [["reset-failed", *names], *starts],
         "restart": [["reset-failed", *names], ["restart", unit.name]],
+        "reload": [["reload", unit.name]],
         # A socket cannot be bound anew under a running service. The service goes first.
         "rebind": [["stop", unit.name], ["stop", unit.socket], ["reset-failed", *names], *starts],
     }[verb]

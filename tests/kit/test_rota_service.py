@@ -63,6 +63,33 @@ def test_the_plan(changes: dict[str, Any], stale: set[str], steps: list[tuple[st
     assert service.plan(WEB, seen(**changes), stale) == steps
 
 
+@pytest.mark.parametrize(
+    ("running", "verb"),
+    [
+        ({"peers": "old", "unit": "u"}, "reload"),
+        ({"peers": "p", "unit": "old"}, "restart"),
+        ({"peers": "old", "unit": "old"}, "restart"),
+        ({}, "restart"),
+    ],
+)
+def test_a_part_that_a_reload_takes_in_does_not_restart_the_unit(running: dict[str, str], verb: str) -> None:
+    unit = service.Unit("tunnel.service", reload=["peers"])
+    now = service.Seen(
+        active=True,
+        socket_active=True,
+        enabled=True,
+        running=running,
+        on_disk={"peers": "p", "unit": "u"},
+        intact=True,
+    )
+    assert [step for step, _ in service.plan(unit, now, set())] == [verb]
+
+
+def test_a_unit_that_systemd_holds_from_an_older_file_is_restarted_and_not_reloaded() -> None:
+    unit = service.Unit("tunnel.service", reload=["peers"])
+    assert [step for step, _ in service.plan(unit, seen(), {"tunnel.service"})] == ["restart"]
+
+
 def test_a_unit_without_a_socket_is_restarted_whatever_changed() -> None:
     unit = service.Unit("worker.service")
     assert service.plan(unit, seen(running={}), set()) == [("restart", "it left no record")]
