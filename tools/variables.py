@@ -9,7 +9,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "variables.md"
-ROLES = ("base", "rota", "web", "worker")
+ROLES = sorted(path.name for path in (ROOT / "roles").iterdir())
 HEAD = """\
 # Variables of the kit
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,21 +21,25 @@ description:
   - Runs on the controller. Compares every variable that has the prefix of an Ansible role of Rota with the
     roles' argument_specs (a name that none knows, a value of the wrong type), then looks for what cannot work
     together.
-  - Needs the facts of the host, and of its C(passwd) and C(group) databases.
+  - Needs the facts of the host, and of its C(passwd) and C(group) databases; without facts it says that the
+    host cannot be reached.
 options:
   roles:
     description: The directory of the Ansible roles.
     type: path
     required: true
+  primary_release:
+    description: The distribution release that the primary runs; empty when this run reads its facts itself.
+    type: str
+    default: ""
 author: The Rota authors
 """
 
-ROLES = ("base", "rota", "web", "worker")
 RELEASES = ("12", "13")
 MOST_INSTANCES = 32
 MOST_PORTS = 65535
 SSH = 22
-URL = re.compile(r"postgresql://[^:@/]+@[^@/]+/[^/]+")
+URL = re.compile(r"postgresql://[^:@/]+@(?P<host>[^@/]+?)(:[0-9]+)?/[^/]+")
 CREDENTIAL = re.compile(r"[a-z]+(-[a-z]+)+")
 # What rota_settings must not hold, and where it comes from.
 OWNED = {
@@ -53,22 +58,59 @@ OWNED = {
 Options = dict[str, dict[str, Any]]
 
 
-class Host(NamedTuple):
-    """What is known of one host: its variables (typed), its facts, the inventory's groups, its ssh port."""
+class Member(NamedTuple):
+    """What a host of the hub must have in common with the others, or apart from them."""
 
+    address: str = ""
+    """Its private address."""
+    hub: tuple[str, ...] | None = None
+    """The hosts that it counts to its hub; None when it does not say."""
+    release: str = ""
+    """Its distribution's release; empty when this run has not read it."""
+    key: str = ""
+    """Its public key in the keystore; empty when there is none."""
+    removed: bool = False
+    """Whether that key is among the removed ones."""
+
+
+class Host(NamedTuple):
+    """What is known of one host and of the hub that it belongs to."""
+
+    name: str
     values: dict[str, Any]
+    """Its variables, in their types."""
     facts: dict[str, Any]
     groups: dict[str, list[str]]
     port: int
+    """Where ssh reached it."""
+    members: dict[str, Member]
+    """Every host of its hub, itself among them."""
+    limited: bool = False
+    """Whether the run leaves hosts of the inventory out."""
 
     @property
     def sqlite(self) -> bool:
         return bool(self.values["rota_database_url"] == "sqlite:")
 
+    @property
+    def cluster(self) -> bool:
+        return len(self.members) > 1
 
-def unknown(names: list[str], options: Options) -> list[str]:
+    @property
+    def primary(self) -> str:
+        return next((name for name in self.groups.get("primary", []) if name in self.members), "")
+
+    @property
+    def own_database(self) -> bool:
+        """Say whether PostgreSQL is the kit's own, on the primary."""
+        found = URL.fullmatch(self.values["rota_database_url"])
+        own = [self.members[self.primary].address] if self.primary else []
+        return bool(found and found["host"] in [*own, "127.0.0.1", "localhost"])
+
+
+def unknown(names: list[str], options: Options, roles: list[str]) -> list[str]:
     """Name the variables that have a role's prefix and are no option of any."""
-    ours = re.compile(rf"(?:{'|'.join(ROLES)})_")
+    ours = re.compile(rf"(?:{'|'.join(roles)})_")
     return [
         f"No Ansible role knows {name}. Is it misspelt? docs/reference/variables.md has them all."
         for name in sorted(names)
@@ -106,16 +148,89 @@ def account_faults(host: Host) -> Iterator[str]:
 
 
 def inventory_faults(host: Host) -> Iterator[str]:
-    together = set(host.values["rota_hosts"])
-    for name in ("primary", "web", "worker"):
+    together = set(host.members)
+    for name in ("hub", "primary", "web", "worker"):
         if name not in host.groups:
             yield f"The inventory has no group {name}; take inventories/single as the pattern."
-    if len(together & set(host.groups.get("primary", []))) != 1:
-        yield "The group primary must hold exactly one host of each hub."
+    if host.name not in together:
+        yield f"rota_hosts does not list {host.name} itself: list every host of its hub."
+    chosen = together & set(host.groups.get("primary", []))
+    if len(chosen) != 1:
+        there = f"it holds {', '.join(sorted(chosen))}" if chosen else "it holds none"
+        yield f"The group primary must hold exactly one host of each hub: {there}."
+    for group in ("primary", "web", "worker"):
+        for stray in sorted(set(host.groups.get(group, [])) - set(host.groups.get("hub", []))):
+            yield f"{stray} is in the group {group} and not in hub: put it into hub too."
     if host.sqlite and len(together) != 1:
         yield "SQLite serves exactly one host: keep one in the group hub, or set rota_database_url."
     if host.sqlite and not host.values["web_enabled"]:
         yield "With SQLite the one process is a web process: put the host into the group web."
+
+
+def cluster_faults(host: Host) -> Iterator[str]:
+    if not host.cluster:
+        return
+    idle = not (host.values["web_enabled"] or host.values["worker_enabled"])
+    if idle and not host.sqlite:
+        yield "This host is in the group hub and in neither web nor worker: put it into one of them."
+    for group in ("web", "worker"):
+        if host.name == host.primary and host.name not in host.groups.get(group, []):
+            yield f"The primary always runs a {group} process: put it into the group {group} too."
+    for name, member in sorted(host.members.items()):
+        if member.hub is not None and set(member.hub) != set(host.members):
+            yield (
+                f"{host.name} counts {name} to its hub, and {name} names other hosts: "
+                "a host is in one hub only."
+            )
+    own, primary = host.members.get(host.name, Member()), host.members.get(host.primary, Member())
+    if own.release and primary.release and own.release != primary.release:
+        yield (
+            f"{host.name} runs Debian {own.release} and the primary {host.primary} Debian {primary.release}: "
+            "all hosts of a hub run the same release."
+        )
+
+
+def network_faults(host: Host) -> Iterator[str]:
+    if not host.cluster:
+        return
+    try:
+        network = ipaddress.ip_network(host.values["wireguard_network"])
+    except ValueError:
+        yield "wireguard_network must be a range such as 10.98.0.0/24, without host bits."
+        return
+    own = host.members.get(host.name, Member()).address
+    try:
+        address = ipaddress.ip_address(own)
+    except ValueError:
+        said = f"is {own}, which is no address" if own else "is not set"
+        yield (
+            f"wireguard_address {said}: give each host of the hub its own in {network}, "
+            "as in inventories/cluster."
+        )
+        return
+    if address not in network or address in (network.network_address, network.broadcast_address):
+        yield f"wireguard_address {own} is no host's address in wireguard_network {network}."
+    for name, member in sorted(host.members.items()):
+        if name != host.name and member.address == own:
+            yield f"{host.name} and {name} both have the wireguard_address {own}: give each its own."
+
+
+def key_faults(host: Host) -> Iterator[str]:
+    if not host.cluster:
+        return
+    missing = sorted(name for name, member in host.members.items() if not member.key)
+    if host.limited and missing:
+        yield (
+            f"The keystore {host.values['wireguard_keystore']} has no key of {', '.join(missing)}. "
+            "Every host must learn a new host's key: run the playbook without --limit."
+        )
+    for name, member in sorted(host.members.items()):
+        if member.removed:
+            yield (
+                f"The key of {name} was removed for good: take {name} out of the inventory. To have the host "
+                "again, delete /etc/wireguard/rota0.key on it and its file in the keystore, so that it makes "
+                "itself a new key."
+            )
 
 
 def database_faults(host: Host) -> Iterator[str]:
@@ -131,7 +246,7 @@ def database_faults(host: Host) -> Iterator[str]:
         )
     if not values["rota_database_schema"]:
         yield "PostgreSQL needs rota_database_schema, the schema that holds the hub's tables."
-    if "database-password" not in values["rota_credentials"]:
+    if "database-password" not in values["rota_credentials"] and not host.own_database:
         yield "PostgreSQL needs its password, in rota_credentials under the name database-password."
 
 
@@ -166,7 +281,17 @@ def settings_faults(host: Host) -> Iterator[str]:
                 yield f"rota_settings must not hold {section}.{key}: {OWNED[section, key]}."
 
 
-RULES = (host_faults, account_faults, inventory_faults, database_faults, number_faults, settings_faults)
+RULES = (
+    host_faults,
+    account_faults,
+    inventory_faults,
+    cluster_faults,
+    network_faults,
+    key_faults,
+    database_faults,
+    number_faults,
+    settings_faults,
+)
 
 
 def faults(host: Host) -> list[str]:
@@ -177,10 +302,43 @@ def faults(host: Host) -> list[str]:
 def read_options(roles: Path) -> Options:
     """Give the options of all roles, by name, from their argument_specs."""
     options: Options = {}
-    for role in ROLES:
-        spec = yaml.safe_load((roles / role / "meta" / "argument_specs.yml").read_text())
-        options |= spec["argument_specs"]["main"]["options"]
+    for path in sorted(roles.glob("*/meta/argument_specs.yml")):
+        options |= yaml.safe_load(path.read_text())["argument_specs"]["main"]["options"]
     return options
+
+
+def read_key(keystore: Path, name: str) -> str:
+    """Give the public key that the keystore has of a host; empty when it has none."""
+    try:
+        return (keystore / f"{name}.pub").read_text().strip()
+    except FileNotFoundError:
+        return ""
+
+
+def members(values: dict[str, Any], hostvars: Any, primary: str, release: str) -> dict[str, Member]:
+    """Give what is known of every host of the hub.
+
+    Args:
+        values: The variables of the host that is checked, in their types.
+        hostvars: The variables of every host.
+        primary: The primary's name.
+        release: The primary's release, when its facts are not among `hostvars`.
+    """
+    keystore = Path(values["wireguard_keystore"])
+    removed = {path.read_text().strip() for path in keystore.glob("removed/*.pub")}
+    found = {}
+    for name in values["rota_hosts"]:
+        known = hostvars[name] if name in hostvars else {}  # noqa: SIM401 - Ansible's has no other way
+        read = known.get("ansible_facts", {}).get("distribution_major_version", "")
+        key = read_key(keystore, name)
+        found[name] = Member(
+            address=str(known.get("wireguard_address", "")),
+            hub=tuple(known["rota_hosts"]) if "rota_hosts" in known else None,
+            release=read or (release if name == primary else ""),
+            key=key,
+            removed=key in removed,
+        )
+    return found
 
 
 class ActionModule(ActionBase):  # type: ignore[misc] # ansible ships no types
@@ -188,14 +346,40 @@ class ActionModule(ActionBase):  # type: ignore[misc] # ansible ships no types
 
     def run(self, tmp: object = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        variables = task_vars or {}
-        options = read_options(Path(self._task.args["roles"]))
-        said = unknown(list(variables), options)
-        given = self._templar.template({name: variables[name] for name in options if name in variables})
-        values, errors = mistyped(given, options)
-        said += errors
-        if not said:
-            port = int(self._templar.template(variables.get("ansible_port") or SSH))
-            said = faults(Host(values, variables["ansible_facts"], variables["groups"], port))
+        said = self._said(task_vars or {})
         result.update(changed=False, failed=bool(said), msg=" ".join(said) or "Nothing is wrong.")
         return result
+
+    def _said(self, task_vars: dict[str, Any]) -> list[str]:
+        name = task_vars["inventory_hostname"]
+        if "distribution" not in task_vars["ansible_facts"]:
+            said = f"{name} cannot be reached, so nothing was changed anywhere."
+            return [f"{said} Repair it, or leave it out of this run: --limit '!{name}'"]
+        roles = Path(self._task.args["roles"])
+        options = read_options(roles)
+        variables = {**self._defaults(roles), **task_vars}
+        self._templar.available_variables = variables
+        given = self._templar.template({name: variables[name] for name in options if name in variables})
+        values, errors = mistyped(given, options)
+        said = unknown(list(task_vars), options, sorted(path.name for path in roles.iterdir())) + errors
+        return said or faults(self._host(values, task_vars))
+
+    def _defaults(self, roles: Path) -> dict[str, Any]:
+        """Give the defaults of all roles: those of later plays are not among this play's variables."""
+        defaults: dict[str, Any] = {}
+        for path in sorted(roles.glob("*/defaults/main.yml")):
+            defaults |= self._loader.load_from_file(str(path), trusted_as_template=True)
+        return defaults
+
+    def _host(self, values: dict[str, Any], variables: dict[str, Any]) -> Host:
+        primary = self._templar.template(variables["hub_primary"])
+        release = self._task.args.get("primary_release", "")
+        return Host(
+            name=variables["inventory_hostname"],
+            values=values,
+            facts=variables["ansible_facts"],
+            groups=variables["groups"],
+            port=int(self._templar.template(variables.get("ansible_port") or SSH)),
+            members=members(values, variables["hostvars"], primary, release),
+            limited="ansible_limit" in variables,
+        )

@@ -24,12 +24,26 @@ POSTGRESQL: dict[str, Any] = {
 
 def defaults() -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for role in rota_check.ROLES:
-        values |= yaml.safe_load((ROOT / "roles" / role / "defaults" / "main.yml").read_text())
-    return {**values, "rota_hosts": ["h1"]}
+    for path in sorted(ROOT.glob("roles/*/defaults/main.yml")):
+        values |= yaml.safe_load(path.read_text())
+    computed = {
+        "rota_database_url": "sqlite:",
+        "rota_database_schema": "",
+        "web_address": "127.0.0.1",
+        "worker_address": "127.0.0.1:8420",
+    }
+    return {**values, **computed, "rota_hosts": ["h1"], "web_enabled": True}
 
 
-def host(facts: dict[str, Any] | None = None, port: int = 22, **given: Any) -> rota_check.Host:
+def host(
+    facts: dict[str, Any] | None = None,
+    port: int = 22,
+    *,
+    members: dict[str, rota_check.Member] | None = None,
+    groups: dict[str, list[str]] | None = None,
+    limited: bool = False,
+    **given: Any,
+) -> rota_check.Host:
     """Give a host without a fault, save what is given."""
     sound = {
         "distribution": "Debian",
@@ -37,8 +51,28 @@ def host(facts: dict[str, Any] | None = None, port: int = 22, **given: Any) -> r
         "getent_passwd": {"root": ["x", "0", "0"]},
         "getent_group": {"root": ["x", "0", ""]},
     }
-    groups = {name: ["h1"] for name in ("hub", "primary", "web", "worker")}
-    return rota_check.Host({**defaults(), **given}, {**sound, **(facts or {})}, groups, port)
+    every = {name: ["h1"] for name in ("hub", "primary", "web", "worker")} | (groups or {})
+    values = {**defaults(), **given}
+    hub = members or {name: rota_check.Member() for name in values["rota_hosts"]}
+    return rota_check.Host("h1", values, {**sound, **(facts or {})}, every, port, hub, limited)
+
+
+def cluster(changed: dict[str, rota_check.Member] | None = None, **given: Any) -> rota_check.Host:
+    """Give the primary of a hub of three without a fault, save what is given."""
+    names = ("h1", "h2", "h3")
+    sound = {
+        name: rota_check.Member(f"10.98.0.{last}", names, "13", f"key {last}")
+        for last, name in enumerate(names, 1)
+    }
+    usual = {
+        "rota_hosts": list(names),
+        "rota_database_url": "postgresql://rota@10.98.0.1:5432/rota",
+        "rota_database_schema": "rota",
+        "worker_enabled": True,
+        "members": {**sound, **(changed or {})},
+        "groups": {"hub": list(names), "web": list(names), "worker": ["h1"]},
+    }
+    return host(**{**usual, **given})
 
 
 def test_the_defaults_have_no_fault_and_the_right_types() -> None:
@@ -52,8 +86,8 @@ def test_the_defaults_have_no_fault_and_the_right_types() -> None:
     ("given", "sentence"),
     [
         ({"web_instances": 2}, "SQLite serves exactly one process: set web_instances to 1"),
-        ({"rota_hosts": ["h1", "h2"]}, "SQLite serves exactly one host"),
-        ({"rota_hosts": ["h2"]}, "The group primary must hold exactly one host of each hub"),
+        ({"groups": {"primary": []}}, "exactly one host of each hub: it holds none"),
+        ({"groups": {"web": ["h1", "h9"]}}, "h9 is in the group web and not in hub"),
         ({"rota_database_schema": "hub"}, "rota_database_schema is for PostgreSQL"),
         ({"web_enabled": False}, "put the host into the group web"),
         ({**POSTGRESQL, "rota_database_schema": ""}, "PostgreSQL needs rota_database_schema"),
@@ -89,13 +123,72 @@ def test_each_fault_has_its_sentence(given: dict[str, Any], sentence: str) -> No
     assert SECRET not in said
 
 
+Member = rota_check.Member
+NAMES = ("h1", "h2", "h3")
+
+
+def test_a_cluster_without_a_fault() -> None:
+    assert rota_check.faults(cluster()) == []
+    assert rota_check.faults(cluster(limited=True)) == []
+    # The first run: no host has a key yet.
+    assert rota_check.faults(cluster({"h2": Member("10.98.0.2", NAMES, "13")})) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "given", "sentence"),
+    [
+        ({}, {"groups": {"hub": [*NAMES], "primary": ["h1", "h2"]}}, "it holds h1, h2"),
+        ({}, {"groups": {"hub": [*NAMES], "primary": []}}, "it holds none"),
+        ({}, {"rota_database_url": "sqlite:"}, "SQLite serves exactly one host"),
+        ({}, {"groups": {"hub": [*NAMES], "worker": ["h2"]}}, "The primary always runs a worker process"),
+        ({}, {"groups": {"hub": [*NAMES], "web": ["h2"]}}, "The primary always runs a web process"),
+        ({"h1": Member("", NAMES, "13", "k")}, {}, "wireguard_address is not set"),
+        ({"h1": Member("ten", NAMES, "13", "k")}, {}, "wireguard_address is ten, which is no address"),
+        (
+            {"h1": Member("10.99.0.1", NAMES, "13", "k")},
+            {},
+            "no host's address in wireguard_network 10.98.0.0/24",
+        ),
+        ({"h1": Member("10.98.0.0", NAMES, "13", "k")}, {}, "no host's address in wireguard_network"),
+        ({"h1": Member("10.98.0.255", NAMES, "13", "k")}, {}, "no host's address in wireguard_network"),
+        (
+            {"h2": Member("10.98.0.1", NAMES, "13", "k")},
+            {},
+            "h1 and h2 both have the wireguard_address 10.98.0.1",
+        ),
+        ({}, {"wireguard_network": "10.98.0.1/24"}, "without host bits"),
+        ({"h2": Member("10.98.0.2", ("h2", "h7"), "13", "k")}, {}, "a host is in one hub only"),
+        (
+            {"h1": Member("10.98.0.1", NAMES, "12", "k")},
+            {"groups": {"primary": ["h2"]}},
+            "runs Debian 12 and the",
+        ),
+        ({"h3": Member("10.98.0.3", NAMES)}, {"limited": True}, "has no key of h3"),
+        (
+            {"h3": Member("10.98.0.3", NAMES, "13", "k", removed=True)},
+            {},
+            "The key of h3 was removed for good",
+        ),
+    ],
+)
+def test_each_fault_of_a_cluster_has_its_sentence(
+    changed: dict[str, rota_check.Member], given: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in " ".join(rota_check.faults(cluster(changed, **given)))
+
+
+def test_the_password_of_a_database_elsewhere_is_the_operators_to_give() -> None:
+    (said,) = rota_check.faults(cluster(rota_database_url="postgresql://rota@db.internal:5432/rota"))
+    assert "PostgreSQL needs its password" in said
+
+
 def test_a_firewall_that_drops_is_fine_when_ssh_is_open() -> None:
     assert rota_check.faults(host(base_firewall_policy="drop", base_ssh_ports=[22, 2222], port=2222)) == []
 
 
 def test_a_misspelt_name_is_refused_and_others_are_not_ours() -> None:
     names = ["web_instance", "web_instances", "webserver_x", "ansible_host", "rota_databse_url", "_web_x"]
-    said = rota_check.unknown(names, OPTIONS)
+    said = rota_check.unknown(names, OPTIONS, ["rota", "web"])
     assert [line.split(".")[0] for line in said] == [
         "No Ansible role knows rota_databse_url",
         "No Ansible role knows web_instance",
@@ -130,6 +223,7 @@ def test_the_playbook_stops_before_anything_changes(tmp_path: Path) -> None:
         "mistyped": {"rota_credentials": [SECRET]},
         "wrong": {"rota_credentials": {"x": SECRET}, "web_instances": 2},
         "sound": {},
+        "gone": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9},
     }
     local = {
         "ansible_connection": "local",
@@ -159,9 +253,13 @@ def test_the_playbook_stops_before_anything_changes(tmp_path: Path) -> None:
     done = subprocess.run(argv, cwd=ROOT, env=environment, check=False, capture_output=True, text=True)
     output = done.stdout + done.stderr
     assert done.returncode == 2, output
-    assert set(re.findall(r"^fatal: \[(\w+)\]", output, re.MULTILINE)) == {"misspelt", "mistyped", "wrong"}, (
-        output
-    )
+    assert set(re.findall(r"^fatal: \[(\w+)\]", output, re.MULTILINE)) == {
+        "misspelt",
+        "mistyped",
+        "wrong",
+        "gone",
+    }, output
+    assert "gone cannot be reached, so nothing was changed anywhere" in output
     assert "TASK [base" not in output
     assert set(re.findall(r"changed=(\d+)", output)) == {"0"}
     assert SECRET not in output

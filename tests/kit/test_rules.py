@@ -28,6 +28,7 @@ KEYWORDS = {
         "environment",
         "failed_when",
         "ignore_errors",
+        "ignore_unreachable",
         "loop",
         "loop_control",
         "name",
