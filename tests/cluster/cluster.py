@@ -1,0 +1,198 @@
+"""The cluster under test, from outside: its hosts, its database, its /health, and who holds which lock."""
+
+import json
+import re
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.inventory import Host, Inventory
+from tests.lab.labctl import Labctl
+
+from rota.coordination.keys import leader_key
+
+INSIDE = Path(__file__).parent / "inside"
+LONGEST = 60.0  # seconds for any one command
+_OWNER = re.compile(r'\("([^"]+)",pid=(\d+),fd=\d+\)')
+
+# A key of eight bytes stands in pg_locks as two numbers of four.
+_HOLDER = """
+SELECT a.pid, host(a.client_addr), a.client_port FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+AND (l.classid::bigint << 32 | l.objid::bigint) = {key}
+"""
+_TERMINATE = """
+SELECT (extract(epoch FROM now()) * 1000000000)::bigint, pg_terminate_backend({backend})
+"""
+# pg_locks is read anew by each statement, inside a transaction too.
+_UNTIL_FREE = """
+DO $$ BEGIN
+  FOR i IN 1..1500 LOOP
+    IF NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND pid = {backend}) THEN
+      RAISE NOTICE 'free at %', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint; RETURN;
+    END IF;
+    PERFORM pg_sleep(0.02);
+  END LOOP;
+END $$
+"""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process behind a lock connection: `pid` is its number on its host, `backend` the server's end."""
+
+    task: str
+    host: Host
+    pid: int
+    backend: int
+
+    @property
+    def name(self) -> str:
+        """How the process names itself in its acts."""
+        return f"{self.host.name}:{self.pid}"
+
+
+class Watch:
+    """Waits, in the server itself, until a backend holds no advisory lock any more."""
+
+    def __init__(self, argv: list[str]) -> None:
+        self._process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def freed(self) -> int:
+        """Return when that was, in nanoseconds since 1970 by the server's clock."""
+        said, _ = self._process.communicate(timeout=LONGEST)
+        found = re.search(r"free at (\d+)", said)
+        assert found, said
+        return int(found[1]) * 1000
+
+
+class Cluster:
+    """One cluster in one lab."""
+
+    def __init__(self, labctl: Labctl, inventory: Inventory) -> None:
+        self.labctl = labctl
+        self.inventory = inventory
+        self._schema = self.psql("SELECT schemaname FROM pg_tables WHERE tablename = 'leaders'")
+
+    def on(self, host: Host, *command: str) -> str:
+        """Run a command on a host that must succeed; return what it says."""
+        done = subprocess.run(
+            self.labctl.argv("exec", host.name, "--", *command),
+            check=False,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=LONGEST,
+        )
+        assert done.returncode == 0, f"{host.name}: {' '.join(command)[:200]}: {done.stdout}{done.stderr}"
+        return done.stdout.strip()
+
+    def program(self, host: Host, name: str, *arguments: str) -> str:
+        """Run one of our programs on a host."""
+        text = (INSIDE / f"{name}.py").read_text()
+        return self.on(host, "/usr/bin/python3", "-I", "-c", text, *arguments)
+
+    def psql(self, statement: str) -> str:
+        """Run a statement as the database's own superuser, on the primary."""
+        return self.on(self.inventory.primary, *_psql(statement))
+
+    def holder(self, task: str) -> Holder:
+        """Return the process that the database and the host's kernel show behind a leader lock."""
+        row = self.psql(_HOLDER.format(key=leader_key(self._schema, task)))
+        backend, address, port = row.split("|")
+        host = self.inventory.at(address)
+        sockets = self.on(
+            host, "ss", "--no-header", "--tcp", "--numeric", "--processes", f"src = {address}:{port}"
+        )
+        return Holder(task, host, owner(sockets), int(backend))
+
+    def watch(self, holder: Holder) -> Watch:
+        """Begin to wait until the server has freed what a process held."""
+        command = _psql(_UNTIL_FREE.format(backend=holder.backend))
+        return Watch(self.labctl.argv("exec", self.inventory.primary.name, "--", *command))
+
+    def strike(self, host: Host, pid: int, number: signal.Signals) -> int:
+        """Send a signal; return when, in nanoseconds since 1970."""
+        return int(self.program(host, "strike", str(pid), str(int(number))))
+
+    def parent(self, host: Host, pid: int) -> int:
+        """Return the parent of a process on a host: gunicorn's arbiter, of a process that serves."""
+        return int(self.on(host, "ps", "--no-headers", "-o", "ppid", "--pid", str(pid)))
+
+    def terminate(self, backend: int) -> int:
+        """End a session at the server; return when that was asked for, in nanoseconds since 1970."""
+        return int(self.psql(_TERMINATE.format(backend=backend)).partition("|")[0])
+
+    def now(self, host: Host) -> int:
+        """Return the time on a host, in nanoseconds since 1970. Every host of a lab has one clock."""
+        return int(self.on(host, "date", "+%s%N"))
+
+    def postgresql_began(self) -> int:
+        """Return when the server was last started, in nanoseconds since 1970; it takes connections later."""
+        return int(self.psql("SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000000)::bigint"))
+
+    def labctl_at(self, verb: str, host: Host) -> int:
+        """Use a verb of the lab on a host; return when it was begun, in nanoseconds since 1970."""
+        at = time.time_ns()
+        self.labctl(verb, host.name)
+        return at
+
+    def health(self, but: Host | None = None, via: Host | None = None) -> dict[str, dict[str, Any]]:
+        """Return what each process says of itself, by HOST/ROLE; {} of one that does not answer.
+
+        `but` leaves a host out; `via` asks from another host than the primary.
+        """
+        urls = {
+            name: url
+            for name, url in self.inventory.health_urls().items()
+            if but is None or not name.startswith(f"{but.name}/")
+        }
+        return self._ask(via or self.inventory.primary, urls)
+
+    def own_health(self, host: Host) -> dict[str, dict[str, Any]]:
+        """Return what a host's processes say when the host asks them itself."""
+        urls = {
+            name: url
+            for name, url in self.inventory.health_urls().items()
+            if name.startswith(f"{host.name}/")
+        }
+        return self._ask(host, urls)
+
+    def _ask(self, host: Host, urls: dict[str, str]) -> dict[str, dict[str, Any]]:
+        answers = json.loads(self.program(host, "ask", *urls.values()))
+        return {
+            name: json.loads(body) if status else {}
+            for name, (status, body) in zip(urls, answers, strict=True)
+        }
+
+
+def unsettled(health: dict[str, dict[str, Any]]) -> list[str]:
+    """Return what keeps a cluster from being whole: each process well, each task led exactly once. Pure."""
+    said = [
+        f"{name} is {one.get('status', 'silent')} {one.get('reason', '')}".rstrip()
+        for name, one in sorted(health.items())
+        if one.get("status") != "ok"
+    ]
+    tasks = {task for one in health.values() for task in one.get("tasks", [])}
+    led = [task for one in health.values() for task in one.get("leading", [])]
+    said += [f"{task} is led {led.count(task)} times" for task in sorted(tasks) if led.count(task) != 1]
+    return said
+
+
+def owner(sockets: str) -> int:
+    """Return the one process that has a socket, of what `ss --processes` says. Pure."""
+    pids = {int(pid) for _, pid in _OWNER.findall(sockets)}
+    assert len(pids) == 1, f"not one process: {sockets!r}"
+    return pids.pop()
+
+
+def _psql(statement: str) -> list[str]:
+    return [
+        *("runuser", "--user", "postgres", "--", "psql", "--no-psqlrc", "--quiet", "--tuples-only"),
+        *("--no-align", "--set=ON_ERROR_STOP=1", "--dbname=rota", "--command", statement),
+    ]

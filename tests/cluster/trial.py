@@ -1,0 +1,123 @@
+"""One run of faults against a cluster: its receiver, its figures, and what must hold after each fault."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.cluster.cluster import Cluster, Holder, unsettled
+from tests.cluster.history import SECOND, Act, broken, newest, successor
+from tests.cluster.inventory import ROOT, Host
+from tests.support.wait import wait_for
+
+PORT = 8600  # molecule/failover/files/probe.py sends here
+SETTLED = 60.0  # seconds for a cluster to be whole again after a fault: no promise, only an end
+MOVED = 30.0  # seconds to wait for a successor, whatever is promised
+
+
+class Receiver:
+    """The program that hears every act, and its history so far."""
+
+    def __init__(self, cluster: Cluster, file: Path) -> None:
+        """Start it on the lab's network and wait until it listens."""
+        program = [sys.executable, "-m", "tests.cluster.receiver", "0.0.0.0", str(PORT), str(file)]  # noqa: S104
+        self._process = subprocess.Popen(
+            cluster.labctl.argv("net", "--", *program),
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n"
+        self._lines = file.open()
+        self._rest = ""
+        self._history: list[Act] = []
+
+    def history(self) -> list[Act]:
+        """Return every act so far."""
+        *lines, self._rest = (self._rest + self._lines.read()).split("\n")
+        self._history += map(Act.from_json, lines)
+        return self._history
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait(timeout=10)
+        self._lines.close()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured time, in seconds, and the most it may be."""
+
+    what: str
+    seconds: float
+    promise: float
+
+    def __str__(self) -> str:
+        kept = "kept" if self.seconds <= self.promise else "BROKEN"
+        return f"{self.what:<58} {self.seconds:6.2f} s   ≤ {self.promise:4.1f} s   {kept}"
+
+
+@dataclass
+class Trial:
+    """A cluster with a receiver."""
+
+    cluster: Cluster
+    receiver: Receiver
+    figures: list[Figure] = field(default_factory=list)
+
+    def note(self, what: str, since: int, until: int, promise: float) -> None:
+        """Keep a figure, of two moments in nanoseconds; fail where the promise is not kept."""
+        figure = Figure(what, (until - since) / SECOND, promise)
+        self.figures.append(figure)
+        print(figure)
+        assert figure.seconds <= figure.promise, str(figure)
+
+    def leader(self, task: str, but: Host | None = None) -> tuple[Holder, Act]:
+        """Return who leads, by its lock connection and by its newest act: both must name one process."""
+        self.settle()
+        holder = self.cluster.holder(task)
+        if holder.host == but:
+            act = self._last(task)
+            self.cluster.strike(holder.host, self.cluster.parent(holder.host, holder.pid), signal.SIGTERM)
+            self.successor(act)
+            return self.leader(task)
+        act = self._last(task)
+        assert act.holder == holder.name
+        return holder, act
+
+    def _last(self, task: str) -> Act:
+        act = wait_for(lambda: newest(self.receiver.history(), task))
+        assert act is not None
+        return act
+
+    def successor(self, before: Act, within: float = MOVED) -> Act:
+        """Return the first act of the next leader, once there is one."""
+        act = wait_for(lambda: successor(self.receiver.history(), before), within=within)
+        assert act is not None
+        return act
+
+    def settle(self, but: Host | None = None) -> int:
+        """Wait until every process is well and every task led exactly once; return when it was seen.
+
+        `but` is a host that is not asked. After it no rule may be broken.
+        """
+        end = time.monotonic() + SETTLED
+        while said := unsettled(self.cluster.health(but)):
+            assert time.monotonic() < end, f"not whole within {SETTLED:g} s: {said}"
+            time.sleep(0.1)
+        at = time.time_ns()
+        assert broken(self.receiver.history()) == []
+        return at
+
+    def strike(self, task: str, what: str, promise: float, fault: Callable[[Holder], int]) -> None:
+        """Let a fault hit a task's leader, see how soon another leads it, and that all is well again."""
+        holder, act = self.leader(task)
+        at = fault(holder)
+        self.note(f"{what}: taken over", at, self.successor(act).at, promise)
+        self.settle()
