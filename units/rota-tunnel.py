@@ -50,7 +50,7 @@ class Live(NamedTuple):
 def read_peers(text: str) -> list[Peer]:
     """Read the file: each [Peer] has its host's name in the comment before it."""
     peers: list[Peer] = []
-    host, found = "", {}
+    host, name, found = "", "", {}
     for line in [*text.splitlines(), "[Peer]"]:
         if line.startswith("# "):
             name = line[2:]
