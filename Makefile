@@ -45,10 +45,10 @@ lab-images: .have-python ## the lab's root file systems, built where absent (roo
 	@molecule/labctl packages
 	@molecule/labctl images
 
-lab: lab-images venv ## a demo host in the lab with the kit applied, left running (root)
+lab: lab-images venv ## a demo cluster of five hosts with the kit applied, left running (root)
 	@molecule/labctl demo up
 
-lab-down: ## take the demo host away (root)
+lab-down: ## take the demo away (root)
 	@molecule/labctl demo down
 
 .have-python:

@@ -1,7 +1,8 @@
-"""The demo: one host with the kit applied, left running to look at."""
+"""The demo: a hub with the kit applied, and its page led to a port of this machine."""
 
 import os
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from lab import forward, host, images, nspawn, switch
@@ -9,30 +10,74 @@ from lab.commands import wait_for
 from lab.errors import LabError
 from lab.places import Places
 
-LAB, HOST = "demo", "rota1"
-SWITCH, ADDRESS = "10.78.0.1/24", "10.78.0.11"
-PORT = 8421  # where the kit puts the first web process
+LAB = "demo"
+SWITCH = "10.78.0.1/24"
 CHECKOUT = Path(__file__).resolve().parents[2]
-_INVENTORIES = ("molecule/shared/lab.yml", "molecule/demo/inventory.yml")
 
 
-def playbook_argv(checkout: Path) -> list[str]:
-    """Return the argv that applies the kit to the demo's host. Pure."""
-    inventories = [f"--inventory={checkout / each}" for each in _INVENTORIES]
-    return [str(checkout / ".venv/bin/ansible-playbook"), *inventories, str(checkout / "playbooks/site.yml")]
+@dataclass(frozen=True)
+class Shape:
+    """A hub that can be shown: its hosts and their addresses, its inventories, and where its page is."""
+
+    hosts: dict[str, str]
+    inventories: tuple[str, ...]
+    entry: str  # the host at which people enter
+    entry_port: int
+    port: int  # of this machine, unless another is asked for
+    page: str
+    shared: str = ""  # where the hosts find the directory that they share
+    variables: tuple[str, ...] = ()
 
 
-def up(places: Places, lab: str, port: int) -> None:
-    """Make the demo's host, apply the kit, and lead a port of this machine to its page."""
-    argv = playbook_argv(CHECKOUT)
+SHAPES = {
+    "cluster": Shape(
+        hosts={
+            "p1": "10.78.0.21",
+            "w1": "10.78.0.22",
+            "w2": "10.78.0.23",
+            "k1": "10.78.0.24",
+            "k2": "10.78.0.25",
+        },
+        inventories=(
+            "molecule/shared/lab.yml",
+            "molecule/shared/cluster.yml",
+            "molecule/cluster/inventory.yml",
+        ),
+        entry="p1",
+        entry_port=443,
+        port=8443,
+        page="https://localhost:{port}/",
+        shared="/mnt/shared",
+        variables=("haproxy_hub_name=localhost",),
+    ),
+    "single": Shape(
+        hosts={"rota1": "10.78.0.11"},
+        inventories=("molecule/shared/lab.yml", "molecule/demo/single.yml"),
+        entry="rota1",
+        entry_port=8421,
+        port=8421,
+        page="http://127.0.0.1:{port}/",
+    ),
+}
+
+
+def playbook_argv(checkout: Path, shape: Shape) -> list[str]:
+    """Return the argv that applies the kit to the demo's hosts. Pure."""
+    inventories = [f"--inventory={checkout / each}" for each in shape.inventories]
+    variables = [f"--extra-vars={each}" for each in shape.variables]
+    program = str(checkout / ".venv/bin/ansible-playbook")
+    return [program, *inventories, *variables, str(checkout / "playbooks/site.yml")]
+
+
+def up(places: Places, lab: str, shape: Shape, port: int) -> None:
+    """Make the demo's hosts, apply the kit, and lead a port of this machine to its page."""
+    argv = playbook_argv(CHECKOUT, shape)
     if not Path(argv[0]).exists():
         raise LabError("the kit needs Ansible from .venv: run `make venv`")
     images.ensure(places, "trixie")
     switch.up(lab, switch.network(SWITCH))
-    one = nspawn.Host(lab=lab, name=HOST, address=f"{ADDRESS}/24", suite="trixie")
-    host.create(places, one)
-    host.start(places, one)
-    host.ready(places, one)
+    for name, address in shape.hosts.items():
+        _make_host(places, lab, shape, name, address)
     environment = {
         **os.environ,
         "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"),
@@ -43,24 +88,37 @@ def up(places: Places, lab: str, port: int) -> None:
     done = subprocess.run(argv, check=False, cwd=CHECKOUT, env=environment, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise LabError(
-            "the kit did not go through: see above. The host is left as it is; `make lab-down` ends it"
+            "the kit did not go through: see above. The hosts are left as they are; `make lab-down` ends them"
         )
-    _open_port(lab, port)
+    _open_port(lab, shape, port)
     print(
-        f"\nThe demo runs. Its page: http://{forward.LOOPBACK}:{port}/\n"
-        f"Look inside:  molecule/labctl exec {lab} {HOST} -- systemctl status 'rota-*'\n"
+        f"\nThe demo runs. Its page: {shape.page.format(port=port)}\n"
+        f"Its hosts:    {', '.join(shape.hosts)}\n"
+        f"Look inside:  molecule/labctl exec {lab} {shape.entry} -- systemctl status 'rota-*'\n"
         f"Run it again: make lab\n"
         f"End it:       make lab-down"
     )
 
 
-def _open_port(lab: str, port: int) -> None:
+def _make_host(places: Places, lab: str, shape: Shape, name: str, address: str) -> None:
+    binds: tuple[str, ...] = ()
+    if shape.shared:
+        directory = places.lab(lab) / ".shared"
+        directory.mkdir(parents=True, exist_ok=True)
+        binds = (f"{directory}:{shape.shared}",)
+    one = nspawn.Host(lab=lab, name=name, address=f"{address}/24", suite="trixie", binds=binds)
+    host.create(places, one)
+    host.start(places, one)
+    host.ready(places, one)
+
+
+def _open_port(lab: str, shape: Shape, port: int) -> None:
     """Start what forwards, unless it runs from before; it ends with the lab, as all in its network does."""
-    if forward.running(lab, HOST):
+    if forward.running(lab, shape.entry):
         return
     listening = forward.listen(port)
     subprocess.Popen(
-        forward.argv(lab, HOST, PORT, listening),
+        forward.argv(lab, shape.entry, shape.entry_port, listening),
         pass_fds=[listening.fileno()],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -68,7 +126,8 @@ def _open_port(lab: str, port: int) -> None:
         start_new_session=True,
     )
     listening.close()
-    if not wait_for(lambda: forward.running(lab, HOST), seconds=10):
+    if not wait_for(lambda: forward.running(lab, shape.entry), seconds=10):
         raise LabError(
-            f"port {port} does not lead to the demo: run `molecule/labctl forward {lab} {HOST} {PORT}`"
+            f"port {port} does not lead to the demo: run "
+            f"`molecule/labctl forward {lab} {shape.entry} {shape.entry_port}`"
         )
