@@ -1,5 +1,6 @@
 """A process and a PostgreSQL that is not there, goes away, comes back, or is a standby."""
 
+import asyncio
 import json
 import signal
 from collections.abc import Iterator
@@ -9,10 +10,12 @@ import pytest
 from tests.support.postgres import Server, free_port
 from tests.support.process import Hub, run
 from tests.support.raw import ask
-from tests.support.settings import postgres_environ
+from tests.support.settings import postgres_environ, postgres_settings
 from tests.support.wait import wait_for
 
+from rota import wiring
 from rota.errors import EXIT_FAILED
+from rota.store.database import Transaction
 
 SINGLETONS = ["backups.scheduler", "maintenance.nightly"]
 TOKEN = "a-token-for-metrics"
@@ -98,6 +101,25 @@ def test_one_that_goes_away_stops_what_is_led_until_it_is_back(
     wait_for(lambda: hub.leading() == SINGLETONS)
     assert hub.output().count("leading task=backups.scheduler") == 2
     assert "epoch=2" in hub.output()
+
+
+async def test_what_lay_in_the_pool_when_it_restarted_fails_no_unit_of_work(
+    tmp_path: Path, server: Server
+) -> None:
+    database = wiring.make_database(postgres_settings(tmp_path, server, server.new_schema()))
+    await database.open()
+
+    async def together(transaction: Transaction) -> None:
+        await transaction.one("schema.pulse")
+        await asyncio.wait_for(all_at_once.wait(), timeout=10)
+
+    all_at_once = asyncio.Barrier(3)  # so that the pool must grow to as many
+    await asyncio.gather(*(database.read(together) for _ in range(3)))
+    server.stop()
+    server.start()
+    for _ in range(4):
+        assert (await database.pulse()).schema
+    await database.close()
 
 
 def test_commands_say_that_it_is_not_there(server: Server, environ: dict[str, str]) -> None:

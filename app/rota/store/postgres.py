@@ -1,6 +1,7 @@
 """The database of a cluster: PostgreSQL through a small pool."""
 
 import contextlib
+import select
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
@@ -140,6 +141,7 @@ class PostgresDatabase:
             timeout=CHECKOUT,
             reconnect_timeout=1.0,
             configure=self._configure,
+            check=self._check,
             open=False,
         )
 
@@ -150,6 +152,19 @@ class PostgresDatabase:
         await connection.set_autocommit(True)
         await self._set(connection, local=False)
         await connection.set_autocommit(False)
+
+    async def _check(self, connection: Connection) -> None:
+        """Give nobody a connection that the server ended while it lay in the pool, nor one beside it.
+
+        One that nothing has come on is not asked, so this costs no round trip.
+        """
+        if self._pool is None or not _something_came(connection):
+            return
+        try:
+            await self._pool.check_connection(connection)
+        except psycopg.OperationalError:
+            await self._pool.check()
+            raise
 
     async def _set(self, connection: Connection, *, local: bool) -> None:
         """Set what every transaction relies on, in the session or in the transaction alone."""
@@ -216,3 +231,10 @@ class PostgresDatabase:
         if await cursor.fetchone() is None:
             await connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self._address.schema)))
         await connection.execute("SELECT set_config('search_path', %s, true)", (self._address.schema,))
+
+
+def _something_came(connection: Connection) -> bool:
+    """Tell whether an idle connection has bytes to read, or its end."""
+    waiting = select.poll()
+    waiting.register(connection.pgconn.socket, select.POLLIN)
+    return bool(waiting.poll(0))
