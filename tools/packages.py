@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # The tests start servers of their own from these; Debian's own instances are not used.
-SERVERS = ("postgresql", "pgbouncer", "iproute2")
+SERVERS = ("postgresql", "pgbouncer", "haproxy", "iproute2")
 LEFT_OUT = "the lab's own tests and the Molecule scenarios, on real systemd hosts made on the spot"
 
 
