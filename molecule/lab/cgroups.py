@@ -20,6 +20,7 @@ from lab.errors import LabError
 # Version 2 keeps processes out of a cgroup that hands controllers on, so the host's own has none. One below
 # it is for the process that carries the host, the other for systemd-nspawn and all that runs in the host.
 _CARRIER, _MACHINE = "carrier", "machine"
+_EMULATOR = "emulator"  # of an emulated machine, which has no more than one process here
 _PATIENCE = 10.0  # seconds for the kernel to end what it was told to kill
 _TIDYING = 5.0  # seconds for systemd-nspawn to end by itself after its host
 
@@ -66,6 +67,13 @@ def renew_machine(lab: str, host: str) -> Path:
         raise LabError(f"cgroup {machine} cannot be removed: something runs in it")
     machine.mkdir()
     return machine
+
+
+def make_emulator(lab: str, name: str) -> Path:
+    """Make the cgroup of an emulated machine; one that is there stays."""
+    leaf = hierarchies.unified() / names.cgroup(lab, name) / _EMULATOR
+    leaf.mkdir(parents=True, exist_ok=True)
+    return leaf
 
 
 def _inherit_cpuset(directory: Path) -> None:
@@ -138,15 +146,18 @@ def end(lab: str, host: str = "") -> None:
 
     PID 1 of each host first, with which the kernel ends all of that host, so that systemd-nspawn outlives it
     by a moment and tidies up what it keeps in /run and /tmp; for that it must not be frozen. A host that is
-    just being started gets that far and no further.
+    just being started gets that far and no further. An emulator has nothing to tidy up.
     """
 
     def ended() -> bool:
         for name in [host] if host else hosts_of(lab):
+            top = hierarchies.unified() / names.cgroup(lab, name)
+            if (top / _EMULATOR).is_dir():
+                (top / _EMULATOR / "cgroup.kill").write_text("1")
             pid = guest_init(lab, name)
             if pid is not None:
                 _kill(pid)
-            (hierarchies.unified() / names.cgroup(lab, name) / "cgroup.freeze").write_text("0")
+            (top / "cgroup.freeze").write_text("0")
         return not populated(lab, host)
 
     if wait_for(ended, seconds=_TIDYING):

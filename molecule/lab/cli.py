@@ -5,7 +5,7 @@ import sys
 from argparse import REMAINDER, SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 
-from lab import demo, names, recipe, verbs
+from lab import demo, names, recipe, verbs, vm_verbs
 from lab.commands import require_root
 from lab.errors import LabError
 from lab.places import Places
@@ -43,6 +43,8 @@ def parser() -> ArgumentParser:
     _machine_verbs(verb)
     _lab_verbs(verb)
     _host_verbs(verb)
+    text = "emulated machines with a kernel of their own; `labctl vm --help` lists their verbs"
+    vm_verbs.add_to(subparsers.add_parser("vm", help=text, description=text))
     return top
 
 
@@ -51,10 +53,11 @@ def _machine_verbs(verb: AddVerb) -> None:
     one = verb("images", "bake the images that are not there, and print where they are", verbs.bake_images)
     one.add_argument("suites", metavar="SUITE", nargs="*", help=f"of {', '.join(recipe.SUITES)}; default all")
     verb("list", "list the labs and their hosts", verbs.show_labs)
-    one = verb("demo", "a host with the kit applied, left running", verbs.run_demo)
+    one = verb("demo", "a hub with the kit applied, left running", verbs.run_demo)
     one.add_argument("what", choices=("up", "down"))
     one.add_argument("--lab", metavar="LAB", default=demo.LAB, help=f"its lab; {demo.LAB} by default")
-    one.add_argument("--port", type=int, default=demo.PORT, help="where its page is to be seen here")
+    one.add_argument("--shape", choices=sorted(demo.SHAPES), default="cluster", help="five hosts, or one")
+    one.add_argument("--port", type=int, help="where its page is to be seen here")
 
 
 def _lab_verbs(verb: AddVerb) -> None:

@@ -9,8 +9,9 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from lab import recipe
@@ -29,11 +30,32 @@ def path(places: Places, suite: str) -> Path:
 
 def ensure(places: Places, suite: str) -> Path:
     """Return the image of a suite, building it if it is not there; one to three minutes then."""
-    image = path(places, suite)
+    title = f"{recipe.SUITES[recipe.suite(suite)]} ({suite})"
+    return obtain(places, path(places, suite), title, partial(_build, suite))
+
+
+def obtain(places: Places, image: Path, title: str, build: Callable[[Path, int], str]) -> Path:
+    """Return an image, having it built if it is not there.
+
+    Args:
+        places: the lab's directories.
+        image: where it is, or would be.
+        title: what it is, for the reader of the output.
+        build: fills a directory that is not there yet, and returns what it has put there, in words. Whatever
+            works on it gets the open file of the lock too: when we are killed, the next build waits for it.
+
+    """
     require_root()
     with _locked(places) as lock:
         if not image.is_dir():
-            _build(suite, image, lock)
+            print(f"lab: building the image of {title}", flush=True)
+            started = time.monotonic()
+            half_made = image.with_name(f"{_HALF_MADE}{image.name}")
+            if half_made.exists():
+                shutil.rmtree(half_made)
+            contents = build(half_made, lock)
+            half_made.rename(image)
+            print(f"lab: built {image.name} in {time.monotonic() - started:.0f} s, {contents}", flush=True)
         os.utime(image)
         prune(places, keep=image)
         _make_key(places)
@@ -71,19 +93,12 @@ def _make_key(places: Places) -> None:
         run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f", str(places.key)])
 
 
-def _build(suite: str, image: Path, lock: int) -> None:
-    # Whatever works on the tree holds the lock: when we are killed, the next build waits for it to end.
-    print(f"lab: building the image of {recipe.SUITES[suite]} ({suite})", flush=True)
-    started = time.monotonic()
-    tree = image.with_name(f"{_HALF_MADE}{image.name}")
-    if tree.exists():
-        shutil.rmtree(tree)
-    run(bootstrap_argv(suite, tree, sources(machine_sources(), suite)), holding=[lock])
+def _build(suite: str, tree: Path, lock: int) -> str:
+    lines = sources(machine_sources(), suite)
+    run(bootstrap_argv(suite, tree, lines, recipe.INSTALLED), holding=[lock])
     archived = _fill_archive(tree, lock)
     _finish(tree)
-    tree.rename(image)
-    took = time.monotonic() - started
-    print(f"lab: built {image.name} in {took:.0f} s, {archived} packages in its archive", flush=True)
+    return f"{archived} packages in its archive"
 
 
 def machine_sources() -> str:
@@ -123,14 +138,14 @@ def sources(machine: str, suite: str) -> list[str]:
     return list(found)
 
 
-def bootstrap_argv(suite: str, tree: Path, lines: list[str]) -> list[str]:
+def bootstrap_argv(suite: str, tree: Path, lines: list[str], installed: Sequence[str]) -> list[str]:
     """Return the argv that installs a bare Debian into a directory. Pure."""
     return [
         "mmdebstrap",
         "--quiet",
         "--mode=root",
         "--variant=minbase",
-        f"--include={','.join(recipe.INSTALLED)}",
+        f"--include={','.join(installed)}",
         '--aptopt=APT::Sandbox::User "root"',  # the tree lies below a directory that is root's alone
         "--dpkgopt=path-exclude=/usr/share/doc/*",
         "--dpkgopt=path-exclude=/usr/share/man/*",

@@ -50,6 +50,23 @@ ARCHIVED = (
 # In the archive as well, though each excludes something above and so is fetched by itself.
 ARCHIVED_APART = ("systemd-timesyncd",)
 
+# An emulated machine: a kernel of its own with WireGuard and NFS, and no systemd.
+MACHINE_SUITE = "trixie"
+MACHINE_INSTALLED = (
+    "busybox-static",
+    "iproute2",
+    "iputils-ping",
+    "kmod",
+    "linux-image-cloud-amd64",
+    "nfs-common",
+    "nfs-kernel-server",
+    "procps",
+    "python3",
+    "wireguard-tools",
+)
+# What its first process loads, in this order, before it can see a disk or a network.
+MACHINE_MODULES = ("failover", "net_failover", "virtio_net", "virtio_blk", "overlay")
+
 # Timers that would wake up in the middle of a scenario.
 DISABLED = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "fstrim.timer")
 
@@ -58,10 +75,12 @@ CONTROLLER = (
     "apt",
     "debian-archive-keyring",
     "dpkg-dev",
+    "e2fsprogs",
     "iproute2",
     "mmdebstrap",
     "nftables",
     "openssh-client",
+    "qemu-system-x86",
     "systemd-container",
     "util-linux",
 )
@@ -76,6 +95,16 @@ def suite(name: str) -> str:
 
 def key(suite: str, architecture: str) -> str:
     """Name the image of a suite for a processor architecture, by a hash of all that it is made from."""
-    made_from = [VERSION, suite, architecture, INSTALLED, ARCHIVED, ARCHIVED_APART, DISABLED]
+    return _named(suite, [VERSION, suite, architecture, INSTALLED, ARCHIVED, ARCHIVED_APART, DISABLED])
+
+
+def machine_key(architecture: str) -> str:
+    """Name the image of the emulated machines, likewise; raise LabError if there is none to be had."""
+    if architecture != "x86_64":
+        raise LabError(f"machines are emulated on x86_64 alone, and this is {architecture}: leave them out")
+    return _named("vm", [VERSION, MACHINE_SUITE, MACHINE_INSTALLED, MACHINE_MODULES])
+
+
+def _named(kind: str, made_from: list[object]) -> str:
     digest = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
-    return f"{suite}-{digest[:16]}"
+    return f"{kind}-{digest[:16]}"

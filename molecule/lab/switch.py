@@ -80,6 +80,14 @@ def connect(lab: str, host: str, address: str) -> None:
     _ip(space, "link", "set", "eth0", "up")
 
 
+def tap(lab: str, host: str) -> None:
+    """Lay the cable of an emulated machine, whose other end its emulator holds; one that is there stays."""
+    space, port = names.switch_netns(lab), names.port(host)
+    if not _has_link(space, port):
+        _ip(space, "tuntap", "add", "dev", port, "mode", "tap")
+    _ip(space, "link", "set", port, "master", names.BRIDGE, "up")
+
+
 def plug(lab: str, host: str, *, plugged: bool) -> None:
     """Put a host's cable into the switch, or pull it out."""
     _ip(names.switch_netns(lab), "link", "set", names.port(host), "up" if plugged else "down")

@@ -19,6 +19,7 @@ from lab import (
     packages,
     recipe,
     switch,
+    vm,
 )
 from lab.commands import program, require_root
 from lab.errors import LabError
@@ -46,6 +47,8 @@ def show_labs(_given: Namespace, places: Places) -> None:
             one = host.load(places, lab, path.parent.name)
             state = "on" if host.running(one) else "off"
             print(f"  {one.name:13} {one.address:18} {one.suite} {one.cgroup} {state}")
+        for machine in vm.every(places, lab):
+            print(f"  {machine.name:13} {machine.address:18} emulated {'on' if vm.on(machine) else 'off'}")
 
 
 def make_switch(given: Namespace, places: Places) -> None:
@@ -161,7 +164,8 @@ def forward_port(given: Namespace, places: Places) -> None:
 def run_demo(given: Namespace, places: Places) -> None:
     """Make the demo, or take it away."""
     if given.what == "up":
-        demo.up(places, given.lab, given.port)
+        shape = demo.SHAPES[given.shape]
+        demo.up(places, given.lab, shape, given.port or shape.port)
     else:
         destroy.down(places, given.lab)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import cgroups, hierarchies, images, nspawn, recipe, switch
+from lab import cgroups, hierarchies, images, nspawn, recipe, switch, vm, vm_image, vm_talk
 from lab.errors import LabError
 from lab.places import Places
 
@@ -104,7 +104,7 @@ def test_sources_of_another_suite_come_from_the_machines_own() -> None:
 
 def test_a_machine_without_debian_sources_leaves_the_choice_open() -> None:
     assert images.sources("http://other.test/tool/|stable|main\n", "trixie") == []
-    assert images.bootstrap_argv("trixie", Path("/tree"), [])[-2:] == ["trixie", "/tree"]
+    assert images.bootstrap_argv("trixie", Path("/tree"), [], recipe.INSTALLED)[-2:] == ["trixie", "/tree"]
 
 
 def test_places_are_below_the_given_root(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,3 +177,41 @@ def test_a_cgroup_version_that_cannot_be_had_is_refused(wanted: str, why: str) -
 def test_the_first_process_of_a_host_is_known_by_its_two_ids(ids: str, is_init: object) -> None:
     status = f"Name:\tsystemd\nNSpid:\t{ids.replace(' ', chr(9))}\nThreads:\t1\n"
     assert cgroups.is_guest_init(status) is is_init
+
+
+def test_an_emulated_machine_is_named_by_all_that_it_is_made_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {recipe.machine_key("x86_64")}
+    for attribute in ("VERSION", "MACHINE_SUITE", "MACHINE_INSTALLED", "MACHINE_MODULES"):
+        value = getattr(recipe, attribute)
+        more = {int: 1, str: "more", tuple: ("more",)}[type(value)]
+        with monkeypatch.context() as changed:
+            changed.setattr(recipe, attribute, value + more)
+            keys.add(recipe.machine_key("x86_64"))
+    assert len(keys) == 5
+    assert all(key.startswith("vm-") for key in keys)
+    with pytest.raises(LabError, match="this is aarch64"):
+        recipe.machine_key("aarch64")
+
+
+def test_an_emulated_machine_is_plugged_into_its_port_and_cannot_write_its_image() -> None:
+    argv = vm.qemu_argv(vm.Machine("a", "n1", "10.78.0.21/24"), Path("/image"), Path("/home"))
+    assert argv[0] == "qemu-system-x86_64"
+    assert "tap,id=net,ifname=p-n1,script=no,downscript=no" in argv
+    assert "file=/image/root.img,if=none,id=root,format=raw,readonly=on" in argv
+    assert argv[argv.index("-append") + 1].endswith("lab.name=n1 lab.address=10.78.0.21/24")
+    assert "virtio-net-pci,netdev=net,mac=52:54:0a:4e:00:15" in argv
+
+
+def test_the_kernel_is_given_whole_directories_and_aligned_files() -> None:
+    archive = vm_image.archive([vm_image.Entry("a/b/c", 0o100644, b"12345"), vm_image.Entry("a/d", 0o40755)])
+    assert len(archive) % 4 == 0
+    names = [name for name in (b"a", b"a/b", b"a/b/c", b"a/d", b"TRAILER!!!") if name + b"\0" in archive]
+    assert len(names) == archive.count(b"070701") == 5
+    assert archive.index(b"12345") % 4 == 0
+    assert vm_image.padded(b"12345") == b"12345\0\0\0"
+
+
+def test_a_command_for_a_machine_goes_whole() -> None:
+    words = vm_talk.argv("10.78.0.21", "tee", "--append", "/a b", text=Path("/input"))
+    assert words[1:] == ["vm", "talk", "--input=/input", "10.78.0.21", "--", "tee", "--append", "/a b"]
+    assert vm_talk.argv("10.78.0.21")[1:] == ["vm", "talk", "10.78.0.21"]
