@@ -72,7 +72,7 @@ actions:
 
 RECORDER = ["/usr/bin/python3", "-I", "/opt/rota/libexec/rota-record.py"]
 UNIT_FILES = "/etc/systemd/system"
-SHOWN = ("Id", "ActiveState", "UnitFileState", "NeedDaemonReload", "InvocationID")
+SHOWN = ("Id", "ActiveState", "UnitFileState", "NeedDaemonReload", "DropInPaths", "InvocationID")
 JOURNAL_LINES = "20"
 PAUSE = 0.2
 # How often a unit may have been started while it is waited for.
@@ -273,6 +273,15 @@ def carry_out(systemd: Systemd, unit: Unit, verb: str) -> None:
                 raise Failed(f"systemctl {' '.join(arguments)}: {error.stderr.strip()}") from error
 
 
+def outdated(name: str, shown: dict[str, str]) -> bool:
+    """Tell whether systemd holds a unit from older files.
+
+    systemd 252 does not see by itself that a unit has got its first drop-in.
+    """
+    drop_ins = {str(path) for path in Path(UNIT_FILES, f"{name}.d").glob("*.conf")}
+    return shown["NeedDaemonReload"] == "yes" or not drop_ins <= set(shown.get("DropInPaths", "").split())
+
+
 def surplus(systemd: Systemd, only: list[str], units: list[Unit]) -> list[str]:
     return sorted(systemd.known(only) - {name for unit in units for name in (unit.name, unit.socket)})
 
@@ -319,7 +328,7 @@ def main() -> None:
     units = [Unit(**raw) for raw in module.params["units"]]
     names = [name for unit in units for name in (unit.name, unit.socket) if name]
     shown = systemd.show([*names, *module.params["loaded"]])
-    stale = {name for name, block in shown.items() if block["NeedDaemonReload"] == "yes"}
+    stale = {name for name, block in shown.items() if outdated(name, block)}
     actions = ["reload systemd: unit files changed"] if stale else []
     old = surplus(systemd, module.params["only"], units)
     actions += [f"retire {name}: not wanted here" for name in old]

@@ -105,6 +105,20 @@ def test_the_socket_stays_open_in_a_restart() -> None:
     assert touched == ["web@1.service"]
 
 
+def test_a_first_drop_in_is_seen_where_systemd_does_not_see_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(service, "UNIT_FILES", str(tmp_path))
+    shown = {"NeedDaemonReload": "no", "DropInPaths": "/usr/lib/systemd/system/web.service.d/a.conf"}
+    assert not service.outdated("web.service", shown)
+    drop_in = tmp_path / "web.service.d" / "rota.conf"
+    drop_in.parent.mkdir()
+    drop_in.write_text("[Service]\n")
+    assert service.outdated("web.service", shown)
+    assert not service.outdated("web.service", {**shown, "DropInPaths": f"/a.conf {drop_in}"})
+    assert service.outdated("web.service", {"NeedDaemonReload": "yes", "DropInPaths": str(drop_in)})
+
+
 class FakeSystemd(service.Systemd):
     """Units in memory; `refuse` names one that does not start."""
 
