@@ -142,17 +142,13 @@ class Cluster:
         self.labctl(verb, host.name)
         return at
 
-    def health(self, but: Host | None = None, via: Host | None = None) -> dict[str, dict[str, Any]]:
+    def health(self, but: str = "") -> dict[str, dict[str, Any]]:
         """Return what each process says of itself, by HOST/ROLE; {} of one that does not answer.
 
-        `but` leaves a host out; `via` asks from another host than the primary.
+        `but` names one that is not asked.
         """
-        urls = {
-            name: url
-            for name, url in self.inventory.health_urls().items()
-            if but is None or not name.startswith(f"{but.name}/")
-        }
-        return self._ask(via or self.inventory.primary, urls)
+        urls = {name: url for name, url in self.inventory.health_urls().items() if name != but}
+        return self._ask(self.inventory.primary, urls)
 
     def own_health(self, host: Host) -> dict[str, dict[str, Any]]:
         """Return what a host's processes say when the host asks them itself."""

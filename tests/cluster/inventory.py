@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-INVENTORIES = (ROOT / "molecule" / "shared" / "lab.yml", ROOT / "molecule" / "cluster" / "inventory.yml")
+SHARED = [ROOT / "molecule" / "shared" / name for name in ("lab.yml", "cluster.yml")]
+OWN = ROOT / "molecule" / "cluster" / "inventory.yml"
 WORKER_PORT = 8420
 WEB_PORT = 8421  # of the first web process of a host
 
@@ -53,10 +54,12 @@ class Inventory:
 
 
 def read_inventory() -> Inventory:
-    """Return the inventory as Ansible understands it. The environment's ROTA_LAB names the lab."""
+    """Return the inventory as Ansible understands it.
+
+    The environment's ROTA_LAB names the lab, and ROTA_INVENTORY another file than the scenarios' own.
+    """
     program = Path(sys.executable).with_name("ansible-inventory")
-    given = os.environ.get("ROTA_INVENTORY")
-    paths = [INVENTORIES[0], Path(given) if given else INVENTORIES[1]]
+    paths = [*SHARED, Path(os.environ.get("ROTA_INVENTORY") or OWN)]
     done = subprocess.run(
         [str(program), *(f"--inventory={path}" for path in paths), "--list"],
         check=True,

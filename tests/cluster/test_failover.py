@@ -76,12 +76,13 @@ def test_a_frozen_leader_is_taken_over_and_refused_when_it_wakes(trial: Trial) -
     watch = cluster.watch(holder)
     at = cluster.strike(holder.host, holder.pid, signal.SIGSTOP)
     following = trial.successor(act)
-    trial.settle(but=holder.host)
+    frozen = f"{holder.host.name}/worker"
+    trial.settle(but=frozen)
     woken = cluster.strike(holder.host, holder.pid, signal.SIGCONT)
     late = wait_for(lambda: refused(trial.receiver.history(), act))
     assert all(one.at > woken for one in late)
     trial.settle()
-    assert cluster.health()[f"{holder.host.name}/worker"]["leading"] == []
+    assert cluster.health()[frozen]["leading"] == []
     assert cluster.holder(WORKER).name == following.holder
     trial.note("SIGSTOP: freed by the server", at, watch.freed(), FREED)
     trial.note("SIGSTOP: taken over", at, following.at, FROZEN)

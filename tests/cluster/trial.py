@@ -46,7 +46,7 @@ class Receiver:
     def stop(self) -> None:
         """End it."""
         self._process.kill()
-        self._process.wait(timeout=10)
+        self._process.communicate(timeout=10)
         self._lines.close()
 
 
@@ -102,10 +102,10 @@ class Trial:
         assert act is not None
         return act
 
-    def settle(self, but: Host | None = None) -> int:
+    def settle(self, but: str = "") -> int:
         """Wait until every process is well and every task led exactly once; return when it was seen.
 
-        `but` is a host that is not asked. After it no rule may be broken.
+        `but` is a process, as HOST/ROLE, that is not asked. After it no rule may be broken.
         """
         end = time.monotonic() + SETTLED
         while said := unsettled(self.cluster.health(but)):
