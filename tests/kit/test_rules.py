@@ -117,7 +117,12 @@ def test_the_single_inventory_names_one_host_once() -> None:
 def test_the_secret_task_is_hidden_by_one_switch() -> None:
     hidden = [task for path in FILES if "roles" in path.parts for task in read(path) if "no_log" in task]
     assert [(task["name"], task["no_log"], task["diff"]) for task in hidden] == [
-        ("Write the credentials", "{{ rota_no_log }}", False)
+        ("Write the credentials", "{{ rota_no_log }}", False),
+        (
+            "Read the hub's own secrets on its primary, and make those that are missing",
+            "{{ rota_no_log }}",
+            False,
+        ),
     ]
 
 
