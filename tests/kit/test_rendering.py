@@ -30,10 +30,22 @@ POSTGRESQL: dict[str, Any] = {
     "web_instances": "2",
     "web_port_base": "8500",
     "worker_credentials": ["database-password"],
+    "_postgresql_version": "17",
+    "postgresql_address": "10.98.0.1",
+    "postgresql_clients": ["10.98.0.2", "10.98.0.1", "fd00::2", "10.98.0.2"],
+    "postgresql_tunnel_unit": "wg-quick@rota0.service",
+    "postgresql_settings": {
+        "work_mem": "8MB",
+        "autovacuum": False,
+        "tcp_user_timeout": 9000,
+        "listen_addresses": "*",
+        "hba_file": "/open",
+        "search_path": "it's \\ mine",
+    },
     "worker_address": "0.0.0.0:8420",
 }
-SQLITE: dict[str, Any] = {"web_roles": ["web", "worker"], "web_address": "::1"}
-NONE: dict[str, Any] = {"web_enabled": False}
+SQLITE: dict[str, Any] = {"web_roles": ["web", "worker"], "web_address": "::1", "_postgresql_version": "15"}
+NONE: dict[str, Any] = {"web_enabled": False, "_postgresql_version": "15"}
 Render = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -138,3 +150,45 @@ def test_the_worker_answers_at_an_address_of_its_own(render: Render) -> None:
     (unit,) = rendered["worker_units"]
     assert (unit["record"], unit["probe"]) == ("/run/rota/worker", "http://127.0.0.1:8420/health")
     assert unit["watch"]["credentials"] == "/etc/rota/credentials"
+
+
+def test_postgresql_takes_the_operators_settings_but_where_it_listens_and_whom_it_admits(
+    render: Render,
+) -> None:
+    lines = render(POSTGRESQL)["postgresql_conf"].splitlines()[1:]
+    settings = dict(line.split(" = ", 1) for line in lines)
+    assert settings["listen_addresses"] == "'127.0.0.1,10.98.0.1'"
+    assert settings["hba_file"] == "'/etc/postgresql/17/main/pg_hba.rota.conf'"
+    assert (settings["work_mem"], settings["autovacuum"]) == ("'8MB'", "'false'")
+    # As PostgreSQL reads it: a quote doubled, a backslash too.
+    assert settings["search_path"] == "'it''s \\\\ mine'"
+    assert (settings["tcp_keepalives_idle"], settings["tcp_user_timeout"]) == ("'3'", "'9000'")
+
+
+def test_postgresql_admits_each_client_alone_to_one_database(render: Render) -> None:
+    rules = [line for line in render(POSTGRESQL)["postgresql_hba"].splitlines() if not line.startswith("#")]
+    assert rules == [
+        "local all all peer",
+        'host "rota" "rota" 10.98.0.1/32 scram-sha-256',
+        'host "rota" "rota" 10.98.0.2/32 scram-sha-256',
+        'host "rota" "rota" fd00::2/128 scram-sha-256',
+    ]
+
+
+def test_postgresql_waits_for_no_tunnel_and_is_proved_to_listen(render: Render) -> None:
+    rendered = render(POSTGRESQL)
+    lines = rendered["postgresql_unit"].splitlines()
+    assert {"Wants=wg-quick@rota0.service", "After=wg-quick@rota0.service"} <= set(lines)
+    assert not any(line.startswith(("Requires=", "BindsTo=", "Requisite=")) for line in lines)
+    (proof,) = (line for line in lines if line.startswith("ExecStartPost="))
+    assert proof.endswith("/rota-bound.py postgres 127.0.0.1:5432 10.98.0.1:5432")
+    # A start and a reload record what the kit compares.
+    watched = " ".join(f"{part}={paths}" for part, paths in sorted(rendered["postgresql_watch"].items()))
+    records = [line for line in lines if line.endswith(f" --into %t/rota/postgresql {watched}")]
+    assert [line.split("=")[0] for line in records] == ["ExecStartPre", "ExecReload"]
+
+
+def test_postgresql_of_one_host_listens_once_and_waits_for_nothing(render: Render) -> None:
+    rendered = render(SQLITE)
+    assert "listen_addresses = '127.0.0.1'\n" in rendered["postgresql_conf"]
+    assert "Wants=" not in rendered["postgresql_unit"]

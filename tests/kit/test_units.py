@@ -19,6 +19,7 @@ WEB: dict[str, Any] = {
     "memory_max": "512M",
     "tasks_max": "128",
     "cpu_quota": "",
+    "tunnel": "",
     "watch": {"release": "/opt/rota/current", "unit": "/etc/systemd/system/rota-web@.service"},
 }
 FULL = {
@@ -26,6 +27,7 @@ FULL = {
     "roles": ["web"],
     "credentials": ["database-password", "server-metrics-token"],
     "writable": ["/srv/backups"],
+    "tunnel": "wg-quick@rota0.service",
     "cpu_quota": "150%",
     "watch": {**WEB["watch"], "credentials": "%d"},
 }
@@ -89,6 +91,24 @@ def test_an_unknown_word_would_be_seen(unit: Path) -> None:
 def test_the_service_is_hardened(unit: Path) -> None:
     done = analyze("security", "--no-pager", "--offline=true", "--threshold=15", unit)
     assert done.returncode == 0, done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("added", "said"), [("", ""), ("NoSuchKey=yes\n", "NoSuchKey")])
+def test_systemd_understands_what_is_added_to_postgresql(tmp_path: Path, added: str, said: str) -> None:
+    values = {
+        "tunnel_unit": "rota-tunnel.target",
+        "record": "/usr/bin/true --into %t/rota/postgresql unit=/etc/systemd/system/x.service.d",
+        "endpoints": ["127.0.0.1:5432", "[fd00::1]:5432"],
+    }
+    unit = tmp_path / "postgresql@17-main.service"
+    unit.write_text("[Service]\nType=forking\nExecStart=/usr/bin/true\nExecReload=/usr/bin/true\n")
+    (tmp_path / "rota-tunnel.target").write_text("[Unit]\nDescription=The tunnel's\n")
+    drop_in = tmp_path / f"{unit.name}.d" / "rota.conf"
+    drop_in.parent.mkdir()
+    text = PROGRAMS.sub("/usr/bin/true", render("postgresql-rota.conf.j2", values))
+    drop_in.write_text(text + added)
+    done = analyze("verify", "--recursive-errors=no", "--man=no", unit)
+    assert (done.returncode == 0, done.stderr == "", said in done.stderr) == (not added, not added, True)
 
 
 def test_secrets_come_as_credentials_only() -> None:
