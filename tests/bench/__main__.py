@@ -2,13 +2,13 @@
 
 import sys
 
-from tests.bench import routes, startup, takeover
+from tests.bench import proxy, routes, startup, takeover
 
 
 def main() -> int:
     """Return 1 when a promise is broken."""
     lines = []
-    for part in (startup, routes, takeover):
+    for part in (startup, routes, proxy, takeover):
         print(f"== {part.__name__.rpartition('.')[2]}", flush=True)
         for line in part.measure():
             print(f"  {line}", flush=True)

@@ -4,6 +4,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +13,11 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Result:
-    """One round: requests a second, and the server's CPU microseconds a request."""
+    """One round: requests a second, the server's CPU microseconds a request, and how many there were."""
 
     rate: float
     cpu: float
+    requests: int
 
 
 def tree(pid: int) -> list[int]:
@@ -46,14 +48,21 @@ def pss_mib(pid: int) -> float:
     return total / 1024
 
 
-def round_of(pid: int, port: int, path: str, connections: int, seconds: float) -> Result:
+def plain(port: int) -> Callable[[], socket.socket]:
+    """Return what connects to a port of loopback."""
+    return lambda: socket.create_connection(("127.0.0.1", port))
+
+
+def round_of(
+    pid: int, connect: Callable[[], socket.socket], path: str, connections: int, seconds: float
+) -> Result:
     """Ask as fast as a few kept connections can; the same bytes each time."""
-    request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    request = f"GET {path} HTTP/1.1\r\nHost: hub.example\r\n\r\n".encode()
     counts = [0] * connections
     end = time.monotonic() + seconds
 
     def client(index: int) -> None:
-        with socket.create_connection(("127.0.0.1", port)) as link:
+        with connect() as link:
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while time.monotonic() < end:
                 link.sendall(request)
@@ -70,4 +79,4 @@ def round_of(pid: int, port: int, path: str, connections: int, seconds: float) -
         thread.join()
     took = time.monotonic() - began
     done = sum(counts)
-    return Result(done / took, (cpu_seconds(pid) - before) / done * 1e6)
+    return Result(done / took, (cpu_seconds(pid) - before) / done * 1e6, done)

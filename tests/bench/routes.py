@@ -7,7 +7,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from tests.bench.load import Result, round_of
+from tests.bench.load import Result, plain, round_of
 from tests.bench.peers import PATH
 from tests.bench.report import Line
 from tests.support.postgres import free_port
@@ -51,7 +51,7 @@ def _interleave(servers: dict[str, tuple[int, int]]) -> dict[str, Result]:
     best: dict[str, Result] = {}
     for number in range(ROUNDS + 1):
         for name, (pid, port) in servers.items():
-            result = round_of(pid, port, PATH, CONNECTIONS, SECONDS if number else 0.3)
+            result = round_of(pid, plain(port), PATH, CONNECTIONS, SECONDS if number else 0.3)
             if number and (name not in best or result.rate > best[name].rate):
                 best[name] = result
     return best

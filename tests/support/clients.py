@@ -25,7 +25,7 @@ CLOSED = (
 
 @dataclass
 class Tally:
-    """What came of the requests: how many were answered 200, and whatever else happened, by its text."""
+    """What came of the requests: how many were answered, and whatever else happened, by its text."""
 
     answered: int = 0
     failed: Counter[str] = field(default_factory=Counter)
@@ -41,9 +41,21 @@ class Tally:
 
 @contextmanager
 def asking(
-    connect: Callable[[], Connection], clients: int, path: str = "/", pause: float = 0.0
+    connect: Callable[[], Connection],
+    clients: int,
+    path: str = "/",
+    pause: float = 0.0,
+    good: tuple[str, ...] = ("200",),
 ) -> Iterator[Tally]:
-    """Keep clients asking for the length of the block; the tally is complete at its end."""
+    """Keep clients asking for the length of the block; the tally is complete at its end.
+
+    Args:
+        connect: Opens a connection.
+        clients: How many ask at once.
+        path: What they ask for.
+        pause: Seconds between two requests of a client.
+        good: The statuses that are an answer, and no failure.
+    """
     stop, lock, tally = threading.Event(), threading.Lock(), Tally()
 
     def client(number: int) -> None:
@@ -54,7 +66,7 @@ def asking(
             connection, outcome, resent = _once(connect, connection, path, post=count % POSTS == 0)
             with lock:
                 tally.resent += resent
-                if outcome == "200":
+                if outcome in good:
                     tally.answered += 1
                 else:
                     tally.failed[outcome] += 1
