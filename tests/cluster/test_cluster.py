@@ -12,6 +12,8 @@ from tests.cluster.inventory import Host, inventories
 from tests.cluster.kit import Run, run_kit
 from tests.support.wait import wait_for
 
+from lab.places import Places
+
 PRIMARY_TASKS = {"maintenance.nightly", "backups.scheduler"}
 SETTLED = 60.0  # seconds after the last host is up; a loaded machine needs a fraction of it
 MOST_EXECUTIONS = 8  # on one host, by one Ansible role
@@ -194,7 +196,7 @@ def peers(cluster: Cluster) -> dict[str, str]:
 def test_a_new_host_alone_is_refused_since_the_others_must_learn_its_key(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    keystore = Path(cluster.inventory.variables["wireguard_keystore"])
+    keystore = Places.from_environment().lab(cluster.labctl.lab) / ".wireguard"
     key = keystore / "k2.pub"
     text = key.read_text()
     key.unlink()
