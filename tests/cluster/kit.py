@@ -12,6 +12,8 @@ from typing import Any
 
 from tests.cluster.inventory import ROOT, inventories
 
+from lab.places import Places
+
 LONGEST = 900.0  # seconds for one playbook
 _RECAP = re.compile(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", re.MULTILINE)
 
@@ -46,7 +48,7 @@ def run_kit(place: Path, *arguments: str, instead: list[Path] | None = None, pla
         done = subprocess.run(
             [*argv, str(ROOT / "playbooks" / f"{playbook}.yml")],
             cwd=ROOT,
-            env={**os.environ, "ROTA_COUNT_FILE": str(counts), "ANSIBLE_FORCE_COLOR": "0"},
+            env={**os.environ, **_environment(counts)},
             check=False,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -56,6 +58,15 @@ def run_kit(place: Path, *arguments: str, instead: list[Path] | None = None, pla
         took = time.monotonic() - began
         output.seek(0)
         return Run(done.returncode, output.read(), took, _executed(counts))
+
+
+def _environment(counts: Path) -> dict[str, str]:
+    return {
+        "ANSIBLE_FORCE_COLOR": "0",
+        # Apart from those of other labs, whose hosts may have the same addresses.
+        "ANSIBLE_SSH_CONTROL_PATH_DIR": str(Places.from_environment().control(os.environ["ROTA_LAB"])),
+        "ROTA_COUNT_FILE": str(counts),
+    }
 
 
 def _executed(counts: Path) -> dict[str, dict[str, int]]:
