@@ -114,6 +114,11 @@ def successor(history: Iterable[Act], before: Act) -> Act | None:
     return None
 
 
+def last(history: Iterable[Act], of: Act) -> Act:
+    """Return the last act that came from one leader."""
+    return max((act for act in history if (act.task, act.pair) == (of.task, of.pair)), key=lambda act: act.at)
+
+
 def refused(history: Iterable[Act], of: Act) -> list[Act]:
     """Return the acts of one leader that were refused."""
     return [act for act in history if (act.task, act.pair) == (of.task, of.pair) and not act.accepted]

@@ -53,15 +53,16 @@ class Inventory:
         return web | worker
 
 
-def read_inventory() -> Inventory:
-    """Return the inventory as Ansible understands it.
+def inventories() -> list[Path]:
+    """Return the inventory's files; the environment's ROTA_INVENTORY names another than the scenarios' own."""
+    return [*SHARED, Path(os.environ.get("ROTA_INVENTORY") or OWN)]
 
-    The environment's ROTA_LAB names the lab, and ROTA_INVENTORY another file than the scenarios' own.
-    """
+
+def read_inventory() -> Inventory:
+    """Return the inventory as Ansible understands it. The environment's ROTA_LAB names the lab."""
     program = Path(sys.executable).with_name("ansible-inventory")
-    paths = [*SHARED, Path(os.environ.get("ROTA_INVENTORY") or OWN)]
     done = subprocess.run(
-        [str(program), *(f"--inventory={path}" for path in paths), "--list"],
+        [str(program), *(f"--inventory={path}" for path in inventories()), "--list"],
         check=True,
         capture_output=True,
         text=True,

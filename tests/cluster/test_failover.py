@@ -95,6 +95,7 @@ def test_a_leader_that_is_cut_off_has_stopped_before_another_begins(trial: Trial
     at = cluster.labctl_at("cut", holder.host)
     stopped = leads_nothing(cluster, holder.host)
     following = trial.successor(act)
+    at = max(at, trial.heard(act))  # what came through came before the cut
     cluster.labctl("heal", holder.host.name)
     assert stopped < following.at
     trial.settle()
@@ -119,6 +120,7 @@ def test_a_leader_whose_host_loses_its_power_is_taken_over(trial: Trial) -> None
     watch = cluster.watch(holder)
     at = cluster.labctl_at("kill", holder.host)
     following = trial.successor(act)
+    at = max(at, trial.heard(act))
     cluster.labctl("start", holder.host.name)
     cluster.labctl("ready", holder.host.name)
     trial.settle()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.cluster.cluster import Cluster, Holder, unsettled
-from tests.cluster.history import SECOND, Act, broken, newest, successor
+from tests.cluster.history import SECOND, Act, broken, last, newest, successor
 from tests.cluster.inventory import ROOT, Host
 from tests.support.wait import wait_for
 
@@ -101,6 +101,10 @@ class Trial:
         act = wait_for(lambda: successor(self.receiver.history(), before), within=within)
         assert act is not None
         return act
+
+    def heard(self, act: Act) -> int:
+        """Return when the newest act of that act's leader came."""
+        return last(self.receiver.history(), act).at
 
     def settle(self, but: str = "") -> int:
         """Wait until every process is well and every task led exactly once; return when it was seen.

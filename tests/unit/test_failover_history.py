@@ -1,6 +1,7 @@
 """The rules that every history of acts must keep: each is shown to find what breaks it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.cluster import history
@@ -84,4 +85,5 @@ def test_who_led_before_and_after() -> None:
     assert history.newest(GOOD, "failover.web") is None
     assert history.successor(GOOD, first) == GOOD[3]
     assert history.successor(GOOD, GOOD[-1]) is None
+    assert history.last([first, replace(first, at=9), replace(first, at=8)], first).at == 9
     assert history.refused(GOOD, first) == [GOOD[4]]

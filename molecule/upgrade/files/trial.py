@@ -7,21 +7,34 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+import falcon
 from falcon.asgi import Request, Response
 
 from rota import __version__
 from rota.hub import Hub
 from rota.web.app import App
 
+BROKEN = __version__.endswith("broken")
 SLOW = 2.0  # seconds
 BEAT = 0.5  # seconds between two lines of the stream
 
 
 def add_trial(app: App, hub: Hub) -> None:
-    """Add the routes to an app."""
+    """Add the routes to an app, and a fault to a build that is to be broken."""
     app.add_route("/trial/quick", Answer(hub, 0.0))
     app.add_route("/trial/slow", Answer(hub, SLOW))
     app.add_route("/trial/stream", Stream(hub))
+    if BROKEN:
+        app.add_middleware(NeverWell())
+
+
+class NeverWell:
+    """Serves, and is never well."""
+
+    async def process_request(self, req: Request, _resp: Response) -> None:
+        """Refuse to say that all is well."""
+        if req.path == "/health":
+            raise falcon.HTTPServiceUnavailable(title="Broken", description="This build is never well.")
 
 
 class Answer:
