@@ -180,7 +180,7 @@ def inspect(given: argparse.Namespace) -> dict[str, Any]:
 def read_kept(path: str) -> dict[str, Any]:
     """Read the result of the last proof; nothing if there is none."""
     try:
-        return dict(json.loads(Path(path).read_text()))
+        return dict(json.loads(Path(path).read_text())) if path else {}
     except (FileNotFoundError, ValueError):
         return {}
 

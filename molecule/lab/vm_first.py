@@ -53,7 +53,9 @@ def main() -> None:
     mount("tmpfs", "tmpfs", "/write", "size=256m")
     for name in ("/write/upper", "/write/work"):
         os.mkdir(name)  # noqa: PTH102
-    mount("overlay", "overlay", ROOT, "lowerdir=/lower,upperdir=/write/upper,workdir=/write/work")
+    layers = "lowerdir=/lower,upperdir=/write/upper,workdir=/write/work"
+    # An NFS server leads its clients from the root to what it exports, so the root must be one it could export.
+    mount("overlay", "overlay", ROOT, f"{layers},index=on,nfs_export=on")
     mount("ext4", "/dev/vdb", f"{ROOT}/srv", "rw")
     busybox("ip", "link", "set", "lo", "up")
     busybox("ip", "link", "set", "eth0", "up")
