@@ -36,7 +36,7 @@ KEYWORDS = {
         "notify",
         "register",
     ),
-    *("rescue", "retries", "run_once", "tags", "until", "vars", "when"),
+    *("rescue", "retries", "run_once", "tags", "timeout", "until", "vars", "when"),
 }
 SHELLS = {"shell", "raw", "expect"}
 FILES = sorted(
