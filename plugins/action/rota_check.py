@@ -353,8 +353,8 @@ class ActionModule(ActionBase):  # type: ignore[misc] # ansible ships no types
     def _said(self, task_vars: dict[str, Any]) -> list[str]:
         name = task_vars["inventory_hostname"]
         if "distribution" not in task_vars["ansible_facts"]:
-            said = f"{name} cannot be reached, so nothing was changed anywhere."
-            return [f"{said} Repair it, or leave it out of this run: --limit '!{name}'"]
+            first = f"{name} cannot be reached, so nothing was changed anywhere."
+            return [f"{first} Repair it, or leave it out of this run: --limit '!{name}'"]
         roles = Path(self._task.args["roles"])
         options = read_options(roles)
         variables = {**self._defaults(roles), **task_vars}

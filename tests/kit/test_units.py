@@ -19,7 +19,7 @@ WEB: dict[str, Any] = {
     "memory_max": "512M",
     "tasks_max": "128",
     "cpu_quota": "",
-    "tunnel": "",
+    "after": [],
     "watch": {"release": "/opt/rota/current", "unit": "/etc/systemd/system/rota-web@.service"},
 }
 FULL = {
@@ -27,7 +27,7 @@ FULL = {
     "roles": ["web"],
     "credentials": ["database-password", "server-metrics-token"],
     "writable": ["/srv/backups"],
-    "tunnel": "wg-quick@rota0.service",
+    "after": ["wg-quick@rota0.service", "srv-rota-tlog.mount"],
     "cpu_quota": "150%",
     "watch": {**WEB["watch"], "credentials": "%d"},
 }
@@ -40,6 +40,7 @@ SHAPES = {
     "no limits": ("rota-web@.service.j2", BARE),
     "worker": ("rota-worker.service.j2", WORKER),
     "firewall": ("rota-firewall.service.j2", FIREWALL),
+    "tunnel": ("rota-tunnel.service.j2", {}),
 }
 
 
@@ -89,7 +90,9 @@ def test_an_unknown_word_would_be_seen(unit: Path) -> None:
 
 
 def test_the_service_is_hardened(unit: Path) -> None:
-    done = analyze("security", "--no-pager", "--offline=true", "--threshold=15", unit)
+    # The tunnel's upkeep asks name servers and changes an interface: there is no network to deny it.
+    most = 18 if unit.name == "rota-tunnel.service" else 15
+    done = analyze("security", "--no-pager", "--offline=true", f"--threshold={most}", unit)
     assert done.returncode == 0, done.stdout.splitlines()[-1]
 
 

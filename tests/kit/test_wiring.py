@@ -25,9 +25,7 @@ def test_it_repeats_the_default_of_the_role_that_has_it() -> None:
 def test_it_sets_what_the_roles_say_is_set_by_the_playbook_and_nothing_else() -> None:
     wired = {name for name in yaml.safe_load(WIRING.read_text()) if not name.startswith("hub_")}
     said = {
-        name
-        for name, option in role_options().items()
-        if "Set by the playbook" in str(option["description"])
+        name for name, option in role_options().items() if "Set by the playbook" in str(option["description"])
     }
     # The one network interface is no choice of the playbook's: it stands in the role's default.
     assert wired == said - {"base_private_interface"}
