@@ -59,6 +59,12 @@ def test_a_second_run_changes_nothing_and_executes_little(second: Run) -> None:
     assert max(most.values()) <= MOST_EXECUTIONS
 
 
+def test_a_check_foretells_nothing(tmp_path: Path) -> None:
+    run = run_kit(tmp_path, "--check", "--diff")
+    assert run.code == 0, run.said[-4000:]
+    assert run.changed == dict.fromkeys(HOSTS, 0)
+
+
 def test_every_host_speaks_with_every_other(cluster: Cluster) -> None:
     for host in cluster.inventory.hosts.values():
         ages = json.loads(cluster.on(host, *TOOL, "health", "--wait", "30"))
