@@ -54,7 +54,7 @@ class Inventory:
 
 
 def inventories() -> list[Path]:
-    """Return the inventory's files; the environment's ROTA_INVENTORY names another than the scenarios' own."""
+    """Return the inventory's files; $ROTA_INVENTORY names another than the scenarios' own."""
     return [*SHARED, Path(os.environ.get("ROTA_INVENTORY") or OWN)]
 
 
