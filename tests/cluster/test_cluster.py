@@ -183,6 +183,23 @@ def test_flock_excludes_across_hosts(cluster: Cluster) -> None:
         cluster.on(other, "rm", "--force", lock)
 
 
+def test_a_process_writes_to_a_shared_log_that_was_mounted_after_it_started(cluster: Cluster) -> None:
+    late, other = cluster.inventory.hosts["w1"], cluster.inventory.hosts["k1"]
+    mount, web = "srv-rota-tlog.mount", "rota-web@1.service"
+    cluster.on(late, "systemctl", "stop", mount)
+    cluster.on(late, "systemctl", "restart", "--job-mode=ignore-dependencies", web)
+    cluster.on(late, "systemctl", "start", mount)
+    pid = cluster.on(late, "systemctl", "show", "--property=MainPID", "--value", web)
+    written = f"{LOG}/test.late"
+    as_rota = ("runuser", "--user", "rota", "--", "touch", written)
+    cluster.on(late, "nsenter", f"--target={pid}", "--mount", "--", *as_rota)
+    try:
+        assert cluster.on(other, "stat", "--format=%U", written) == "rota"
+    finally:
+        cluster.on(other, "rm", "--force", written)
+    settle(cluster)
+
+
 def test_a_run_of_one_host_changes_nothing_anywhere(cluster: Cluster, tmp_path: Path) -> None:
     before = peers(cluster)
     run = run_kit(tmp_path, "--limit=w2")
