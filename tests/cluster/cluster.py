@@ -27,6 +27,10 @@ AND (l.classid::bigint << 32 | l.objid::bigint) = {key}
 _TERMINATE = """
 SELECT (extract(epoch FROM now()) * 1000000000)::bigint, pg_terminate_backend({backend})
 """
+_BEGAN = """
+SELECT (extract(epoch FROM backend_start) * 1000000000)::bigint FROM pg_stat_activity
+WHERE backend_type = 'walwriter'
+"""
 # pg_locks is read anew by each statement, inside a transaction too.
 _UNTIL_FREE = """
 DO $$ BEGIN
@@ -128,13 +132,9 @@ class Cluster:
         """End a session at the server; return when that was asked for, in nanoseconds since 1970."""
         return int(self.psql(_TERMINATE.format(backend=backend)).partition("|")[0])
 
-    def now(self, host: Host) -> int:
-        """Return the time on a host, in nanoseconds since 1970. Every host of a lab has one clock."""
-        return int(self.on(host, "date", "+%s%N"))
-
     def postgresql_began(self) -> int:
-        """Return when the server was last started, in nanoseconds since 1970; it takes connections later."""
-        return int(self.psql("SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000000)::bigint"))
+        """Return since when the server takes connections, in nanoseconds: its WAL writer began then."""
+        return int(self.psql(_BEGAN))
 
     def labctl_at(self, verb: str, host: Host) -> int:
         """Use a verb of the lab on a host; return when it was begun, in nanoseconds since 1970."""
@@ -142,16 +142,20 @@ class Cluster:
         self.labctl(verb, host.name)
         return at
 
-    def health(self, but: str = "") -> dict[str, dict[str, Any]]:
-        """Return what each process says of itself, by HOST/ROLE; {} of one that does not answer.
+    def look(self, but: str = "") -> tuple[int, dict[str, dict[str, Any]]]:
+        """Return the time, and what each process says of itself, by HOST/ROLE; {} of one that says nothing.
 
-        `but` names one that is not asked.
+        The time is when the last had answered, in nanoseconds since 1970; `but` names one that is not asked.
         """
         urls = {name: url for name, url in self.inventory.health_urls().items() if name != but}
         return self._ask(self.inventory.primary, urls)
 
-    def own_health(self, host: Host) -> dict[str, dict[str, Any]]:
-        """Return what a host's processes say when the host asks them itself."""
+    def health(self) -> dict[str, dict[str, Any]]:
+        """Return what each process says of itself, by HOST/ROLE; {} of one that says nothing."""
+        return self.look()[1]
+
+    def own_health(self, host: Host) -> tuple[int, dict[str, dict[str, Any]]]:
+        """Return the time, and what a host's processes say when the host asks them itself."""
         urls = {
             name: url
             for name, url in self.inventory.health_urls().items()
@@ -159,12 +163,13 @@ class Cluster:
         }
         return self._ask(host, urls)
 
-    def _ask(self, host: Host, urls: dict[str, str]) -> dict[str, dict[str, Any]]:
-        answers = json.loads(self.program(host, "ask", *urls.values()))
-        return {
+    def _ask(self, host: Host, urls: dict[str, str]) -> tuple[int, dict[str, dict[str, Any]]]:
+        at, *answers = json.loads(self.program(host, "ask", *urls.values()))
+        said = {
             name: json.loads(body) if status else {}
             for name, (status, body) in zip(urls, answers, strict=True)
         }
+        return int(at), said
 
 
 def unsettled(health: dict[str, dict[str, Any]]) -> list[str]:

@@ -108,8 +108,8 @@ def leads_nothing(cluster: Cluster, host: Host) -> int:
     """Return when the worker of a host that nobody else reaches was seen to lead nothing."""
 
     def idle() -> int:
-        said = cluster.own_health(host)[f"{host.name}/worker"]
-        return 0 if said["leading"] else cluster.now(host)
+        at, said = cluster.own_health(host)
+        return 0 if said[f"{host.name}/worker"]["leading"] else at
 
     return wait_for(idle, within=FROZEN)
 
@@ -131,10 +131,13 @@ def test_a_leader_whose_host_loses_its_power_is_taken_over(trial: Trial) -> None
 def test_everything_recovers_when_postgresql_has_restarted(trial: Trial) -> None:
     cluster = trial.cluster
     acts = [trial.leader(task)[1] for task in (WORKER, WEB)]
-    cluster.on(cluster.inventory.primary, "systemctl", "restart", "postgresql.service")
+    # Debian's unit counts as started seconds after the server takes connections.
+    cluster.on(cluster.inventory.primary, "systemctl", "restart", "--no-block", "postgresql.service")
+    led = max(trial.successor(act).at for act in acts)
+    whole = trial.settle()
     back = cluster.postgresql_began()
-    recovered = max(*(trial.successor(act).at for act in acts), trial.settle())
-    trial.note("PostgreSQL restarted: everything led and well again", back, recovered, RECOVERED)
+    trial.note("PostgreSQL restarted: led again", back, led, RECOVERED)
+    trial.note("PostgreSQL restarted: every process well, every task led", back, whole, RECOVERED)
 
 
 def test_no_rule_was_broken_in_all_this(trial: Trial) -> None:

@@ -112,10 +112,11 @@ class Trial:
         `but` is a process, as HOST/ROLE, that is not asked. After it no rule may be broken.
         """
         end = time.monotonic() + SETTLED
-        while said := unsettled(self.cluster.health(but)):
+        at, health = self.cluster.look(but)
+        while said := unsettled(health):
             assert time.monotonic() < end, f"not whole within {SETTLED:g} s: {said}"
             time.sleep(0.1)
-        at = time.time_ns()
+            at, health = self.cluster.look(but)
         assert broken(self.receiver.history()) == []
         return at
 

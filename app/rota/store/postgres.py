@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 DIALECT = "postgresql"
 CHECKOUT = 5.0  # seconds to wait for a connection of the pool
+PULSE = 1.5  # the pulse gives up sooner: asking anew is what makes the pool try again after an outage
 MIGRATIONS = "migrations"
 # A frozen process must not keep a successor from raising the epoch: a fenced
 # transaction that falls idle is ended before a new leader can start.
@@ -117,7 +118,8 @@ class PostgresDatabase:
     async def pulse(self) -> Pulse:
         """Ask how the database is. Tables that are gone, or not ours to read, are an answer too."""
         try:
-            row = await self.read(lambda tx: tx.one("schema.pulse"))
+            async with self._unit(wait=PULSE) as transaction:
+                row = await transaction.one("schema.pulse")
         except psycopg.Error as error:
             raise UnreachableError(explain(error)) from error
         if row is None or row["schema"] is None:
@@ -175,12 +177,12 @@ class PostgresDatabase:
 
     @contextlib.asynccontextmanager
     async def _unit(
-        self, *, idle: str | None = None, exclusive: str | None = None
+        self, *, wait: float = CHECKOUT, idle: str | None = None, exclusive: str | None = None
     ) -> AsyncIterator[PostgresTransaction]:
         if self._pool is None:
             raise UnreachableError("the database has not been reached yet")
         try:
-            async with self._pool.connection() as connection:
+            async with self._pool.connection(timeout=wait) as connection:
                 if self._pooled:
                     await self._set(connection, local=True)
                 if idle is not None:
@@ -195,7 +197,7 @@ class PostgresDatabase:
             name = exclusive or "a row"
             raise BusyError(f"{name}: someone else has been at it for 10 s: try again") from error
         except PoolTimeout as error:
-            raise UnreachableError("no connection to the database within 5 s") from error
+            raise UnreachableError(f"no connection to the database within {wait:g} s") from error
         except _AWAY as error:
             raise UnreachableError(explain(error)) from error
 

@@ -1,10 +1,12 @@
-"""Runs on a host: ask.py URL ... asks each one at the same time and prints [[status, body], ...] as JSON.
+"""Runs on a host: ask.py URL ... asks all at the same time and prints [time, [status, body], ...] as JSON.
 
-The status is 0, and the body the reason, where nothing answers.
+The time is when the last had answered, in nanoseconds since 1970. The status is 0, and the body the reason,
+where nothing answers.
 """
 
 import json
 import sys
+import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -26,4 +28,5 @@ def ask(url: str) -> tuple[int, str]:
 
 urls = sys.argv[1:]
 with ThreadPoolExecutor(len(urls)) as threads:
-    print(json.dumps(list(threads.map(ask, urls))))
+    answers = list(threads.map(ask, urls))
+print(json.dumps([time.time_ns(), *answers]))
