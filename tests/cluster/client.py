@@ -159,7 +159,7 @@ class Clients:
             kept.close()
 
     def _listen(self) -> None:
-        while not self._stop.is_set():
+        while not self._stop.wait(PAUSE):
             try:
                 connection = self._connect()
                 told = self._read(connection)
