@@ -160,7 +160,8 @@ def inspect(given: argparse.Namespace) -> dict[str, Any]:
     """Tell how the directory is mounted, what is wrong with that, and whether its kept proof is about it."""
     mount = covering(mounts(Path("/proc/self/mountinfo").read_text()), given.directory)
     there = Path(given.directory).is_dir()
-    mounted = there and (given.backend == "local" or mount.point == given.directory)
+    on_it = mount.point == given.directory
+    mounted = there and (given.backend == "local" or on_it)
     said = refusals(mount, RECOVER.read_text() if RECOVER.exists() else "") if mounted else []
     if mounted:
         said += owner_faults(given.directory, given.user)
@@ -169,6 +170,9 @@ def inspect(given: argparse.Namespace) -> dict[str, Any]:
     kept = read_kept(given.result)
     about = subject(mount, given)
     return {
+        "mounted": on_it,
+        # What a mount would hide.
+        "beneath": there and not on_it and any(Path(given.directory).iterdir()),
         "mount": {"kind": mount.kind, "source": mount.source, "options": list(mount.options)},
         "refusals": said,
         "subject": about,
