@@ -40,6 +40,9 @@ MOST_INSTANCES = 32
 MOST_PORTS = 65535
 SSH = 22
 URL = re.compile(r"postgresql://[^:@/]+@(?P<host>[^@/]+?)(:[0-9]+)?/[^/]+")
+NAME = re.compile(
+    r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*", re.IGNORECASE
+)
 CREDENTIAL = re.compile(r"[a-z]+(-[a-z]+)+")
 # What rota_settings must not hold, and where it comes from.
 OWNED = {
@@ -268,6 +271,12 @@ def number_faults(host: Host) -> Iterator[str]:
         yield "rota_releases_kept must be at least 2: the current release and the one before."
 
 
+def proxy_faults(host: Host) -> Iterator[str]:
+    name = host.values["haproxy_hub_name"]
+    if name and not NAME.fullmatch(name):
+        yield f"haproxy_hub_name {name} is no name of DNS: write it without https:// and without a port."
+
+
 def settings_faults(host: Host) -> Iterator[str]:
     for name in host.values["rota_credentials"]:
         if not CREDENTIAL.fullmatch(name):
@@ -290,6 +299,7 @@ RULES = (
     key_faults,
     database_faults,
     number_faults,
+    proxy_faults,
     settings_faults,
 )
 

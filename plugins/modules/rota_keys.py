@@ -54,7 +54,8 @@ made:
 """
 
 BYTES = 32
-FOLDER, FILE = 0o700, 0o600
+FOLDER = 0o700
+FILE = 0o600
 PLACEHOLDER = "made-by-the-first-run"
 
 

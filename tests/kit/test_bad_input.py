@@ -105,6 +105,8 @@ def test_the_defaults_have_no_fault_and_the_right_types() -> None:
             {**POSTGRESQL, "web_port_base": 8419, "worker_enabled": True},
             "port 8420, which is a web process's",
         ),
+        ({"haproxy_hub_name": "https://hub.test"}, "haproxy_hub_name https://hub.test is no name of DNS"),
+        ({"haproxy_hub_name": "hub.test:443"}, "is no name of DNS"),
         ({"rota_releases_kept": 1}, "rota_releases_kept must be at least 2"),
         ({"base_firewall_policy": "drop", "port": 2222}, "would lock you out"),
         ({"base_uid": 0}, "The user root already has the number 0: choose another base_uid"),
