@@ -31,6 +31,7 @@ def defaults() -> dict[str, Any]:
         "rota_database_schema": "",
         "web_address": "127.0.0.1",
         "worker_address": "127.0.0.1:8420",
+        "shared_log_backend": "local",
     }
     return {**values, **computed, "rota_hosts": ["h1"], "web_enabled": True}
 
