@@ -86,10 +86,10 @@ def test_every_process_is_well_and_every_task_is_led_once(cluster: Cluster) -> N
 def test_the_hub_answers_by_its_name_through_the_proxy(cluster: Cluster) -> None:
     argv = ("--silent", "--show-error", "--insecure", "--max-time", "10", "--write-out", "%{http_code}")
     entry = cluster.inventory.primary.address
-    named = f"--resolve=hub.test:443:{entry}"
-    body = cluster.labctl("net", "--", "curl", *argv, named, "https://hub.test/version")
+    named = ("--resolve", f"hub.test:443:{entry}", "https://hub.test/version")
+    body = cluster.labctl("net", "--", "curl", *argv, *named)
     assert body.endswith("200")
-    plain = ("--resolve=hub.test:80:" + entry, "http://hub.test/x")
+    plain = ("--resolve", f"hub.test:80:{entry}", "http://hub.test/x")
     assert cluster.labctl("net", "--", "curl", *argv, "--output", "/dev/null", *plain) == "308"
     assert cluster.labctl("net", "--", "curl", *argv, f"https://{entry}/").endswith("421")
 
