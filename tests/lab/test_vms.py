@@ -48,7 +48,8 @@ def test_it_has_a_kernel_of_its_own_with_wireguard_and_nfs(machine: Machine) -> 
 def test_a_command_says_what_it_says_and_ends_as_it_ends(machine: Machine, tmp_path: Path) -> None:
     given = tmp_path / "given"
     given.write_text("ünï\nline\n")
-    assert machine("exec", f"--input={given}", "--", "cat") == "ünï\nline"
+    words = ["vm", "exec", f"--input={given}", machine.lab.lab, machine.name, "--", "cat"]
+    assert run([str(PROGRAM), *words]).stdout == "ünï\nline\n"
     wrong = run(machine.argv("exec", "--", "ls", "/no/such"), check=False)
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "No such file" in wrong.stderr
