@@ -159,6 +159,15 @@ def test_the_server_exports_and_mounts_its_own_export(rendered: dict[str, Any]) 
     }
 
 
+def test_what_only_nfsv3_needs_is_never_started(rendered: dict[str, Any]) -> None:
+    units = ("rpcbind.socket", "rpcbind.service", "rpc-statd.service")
+    for name in ("p1", "w1"):
+        masked = [path for path, content in contents(rendered[name]).items() if content == ""]
+        assert masked == [
+            f"{UNITS}/{unit}" for unit in ("rpcbind.socket", "rpcbind.service", "rpc-statd.service")
+        ]
+
+
 def test_an_export_to_another_host_is_a_reload_and_another_lease_a_restart(rendered: dict[str, Any]) -> None:
     server = rendered["p1"]["units"][0]
     assert (set(server["watch"]), server["reload"]) == ({"exports", "settings"}, ["exports"])
