@@ -54,7 +54,7 @@ def main() -> None:
     for name in ("/write/upper", "/write/work"):
         os.mkdir(name)  # noqa: PTH102
     layers = "lowerdir=/lower,upperdir=/write/upper,workdir=/write/work"
-    # An NFS server leads its clients from the root to what it exports, so the root must be one it could export.
+    # An NFS server leads its clients from the root to what it exports, so the root must be fit for that.
     mount("overlay", "overlay", ROOT, f"{layers},index=on,nfs_export=on")
     mount("ext4", "/dev/vdb", f"{ROOT}/srv", "rw")
     busybox("ip", "link", "set", "lo", "up")

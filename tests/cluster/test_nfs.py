@@ -49,7 +49,9 @@ class Pair:
     def outcome(self) -> dict[str, Any]:
         """Return what the contender saw, at its end."""
         said, wrong = self.contend.communicate(timeout=lab.LONGEST)
-        assert self.contend.returncode == 0, said + wrong
+        if self.contend.returncode:
+            self.hold.kill()
+            raise AssertionError(f"{said}{wrong}the holder's side: {self.hold.communicate()}")
         return dict(json.loads(said))
 
     def end(self) -> None:

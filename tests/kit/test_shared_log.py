@@ -163,9 +163,7 @@ def test_what_only_nfsv3_needs_is_never_started(rendered: dict[str, Any]) -> Non
     units = ("rpcbind.socket", "rpcbind.service", "rpc-statd.service")
     for name in ("p1", "w1"):
         masked = [path for path, content in contents(rendered[name]).items() if content == ""]
-        assert masked == [
-            f"{UNITS}/{unit}" for unit in ("rpcbind.socket", "rpcbind.service", "rpc-statd.service")
-        ]
+        assert masked == [f"{UNITS}/{unit}" for unit in units]
 
 
 def test_an_export_to_another_host_is_a_reload_and_another_lease_a_restart(rendered: dict[str, Any]) -> None:
