@@ -38,6 +38,8 @@ author: The Rota authors
 RELEASES = ("12", "13")
 MOST_INSTANCES = 32
 MOST_PORTS = 65535
+# What IPv4 asks of every path, and the largest frame in use.
+MTU = range(576, 9001)
 SSH = 22
 URL = re.compile(r"postgresql://[^:@/]+@(?P<host>[^@/]+?)(:[0-9]+)?/[^/]+")
 NAME = re.compile(
@@ -74,6 +76,8 @@ class Member(NamedTuple):
     """Its public key in the keystore; empty when there is none."""
     removed: bool = False
     """Whether that key is among the removed ones."""
+    endpoint: str = ""
+    """Where the other hosts reach it for the tunnel: an address or a name."""
 
 
 class Host(NamedTuple):
@@ -201,6 +205,12 @@ def network_faults(host: Host) -> Iterator[str]:
     except ValueError:
         yield "wireguard_network must be a range such as 10.98.0.0/24, without host bits."
         return
+    if network.version != 4:  # noqa: PLR2004 - the sentence says which
+        yield (
+            f"wireguard_network {network} is of IPv6: take one of IPv4, such as 10.98.0.0/24. "
+            "The hosts' own addresses, outside the tunnel, may be of IPv6."
+        )
+        return
     own = host.members.get(host.name, Member()).address
     try:
         address = ipaddress.ip_address(own)
@@ -216,6 +226,19 @@ def network_faults(host: Host) -> Iterator[str]:
     for name, member in sorted(host.members.items()):
         if name != host.name and member.address == own:
             yield f"{host.name} and {name} both have the wireguard_address {own}: give each its own."
+        if inside(member.endpoint, network):
+            yield (
+                f"{name} is reached at {member.endpoint}, which is in wireguard_network {network}: "
+                "the tunnel would cut it off. Choose a network that the hosts do not use already."
+            )
+
+
+def inside(endpoint: str, network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
+    """Say whether a host's address outside the tunnel is one of the tunnel's; a name is not looked up."""
+    try:
+        return ipaddress.ip_address(endpoint) in network
+    except ValueError:
+        return False
 
 
 def key_faults(host: Host) -> Iterator[str]:
@@ -227,7 +250,14 @@ def key_faults(host: Host) -> Iterator[str]:
             f"The keystore {host.values['wireguard_keystore']} has no key of {', '.join(missing)}. "
             "Every host must learn a new host's key: run the playbook without --limit."
         )
+    own = host.members.get(host.name, Member()).key
     for name, member in sorted(host.members.items()):
+        if name != host.name and own and member.key == own:
+            yield (
+                f"{host.name} and {name} have the same key: one is a copy of the other's disk. Delete "
+                "/etc/wireguard/rota0.key on the copy and its file in the keystore, "
+                "so that it makes itself a new key."
+            )
         if member.removed:
             yield (
                 f"The key of {name} was removed for good: take {name} out of the inventory. To have the host "
@@ -262,8 +292,13 @@ def number_faults(host: Host) -> Iterator[str]:
     base = host.values["web_port_base"]
     if base < 0 or base + instances > MOST_PORTS:
         yield f"web_port_base plus web_instances must be a port, 1 to {MOST_PORTS}."
+    for name in ("wireguard_port", "haproxy_http_port", "haproxy_https_port"):
+        if not 1 <= host.values[name] <= MOST_PORTS:
+            yield f"{name} must be a port, 1 to {MOST_PORTS}."
+    if host.values["wireguard_mtu"] not in MTU:
+        yield f"wireguard_mtu must be from {MTU[0]} to {MTU[-1]}."
     port = host.values["worker_address"].rpartition(":")[2]
-    if not port.isdigit():
+    if not port.isdigit() or not 1 <= int(port) <= MOST_PORTS:
         yield "worker_address must be ADDRESS:PORT, as in 127.0.0.1:8420."
     elif host.values["worker_enabled"] and base < int(port) <= base + instances:
         yield f"worker_address has port {port}, which is a web process's: choose another web_port_base."
@@ -275,6 +310,8 @@ def proxy_faults(host: Host) -> Iterator[str]:
     name = host.values["haproxy_hub_name"]
     if name and not NAME.fullmatch(name):
         yield f"haproxy_hub_name {name} is no name of DNS: write it without https:// and without a port."
+    if name and host.values["haproxy_http_port"] == host.values["haproxy_https_port"]:
+        yield "haproxy_http_port and haproxy_https_port are the same: choose two."
 
 
 def settings_faults(host: Host) -> Iterator[str]:
@@ -347,6 +384,7 @@ def members(values: dict[str, Any], hostvars: Any, primary: str, release: str) -
             release=read or (release if name == primary else ""),
             key=key,
             removed=key in removed,
+            endpoint=str(known.get("wireguard_endpoint", known.get("ansible_host", name))),
         )
     return found
 

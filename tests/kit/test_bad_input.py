@@ -102,6 +102,11 @@ def test_the_defaults_have_no_fault_and_the_right_types() -> None:
         ({"rota_settings": {"server": "x"}}, "rota_settings.server must be a mapping"),
         ({"web_port_base": 65535}, "must be a port, 1 to 65535"),
         ({"worker_address": "127.0.0.1"}, "worker_address must be ADDRESS:PORT"),
+        ({"worker_address": "127.0.0.1:84200"}, "worker_address must be ADDRESS:PORT"),
+        ({"wireguard_port": 0}, "wireguard_port must be a port, 1 to 65535"),
+        ({"wireguard_mtu": 142}, "wireguard_mtu must be from 576 to 9000"),
+        ({"haproxy_http_port": 80000}, "haproxy_http_port must be a port, 1 to 65535"),
+        ({"haproxy_hub_name": "hub.test", "haproxy_http_port": 443}, "are the same: choose two"),
         (
             {**POSTGRESQL, "web_port_base": 8419, "worker_enabled": True},
             "port 8420, which is a web process's",
@@ -133,6 +138,9 @@ NAMES = ("h1", "h2", "h3")
 def test_a_cluster_without_a_fault() -> None:
     assert rota_check.faults(cluster()) == []
     assert rota_check.faults(cluster(limited=True)) == []
+    elsewhere = Member("10.98.0.2", NAMES, "13", "k", endpoint="h2.example.org")
+    assert rota_check.faults(cluster({"h2": elsewhere})) == []
+    assert rota_check.faults(cluster(haproxy_hub_name="Hub.Example.ORG")) == []
     # The first run: no host has a key yet.
     assert rota_check.faults(cluster({"h2": Member("10.98.0.2", NAMES, "13")})) == []
 
@@ -160,6 +168,13 @@ def test_a_cluster_without_a_fault() -> None:
             "h1 and h2 both have the wireguard_address 10.98.0.1",
         ),
         ({}, {"wireguard_network": "10.98.0.1/24"}, "without host bits"),
+        ({}, {"wireguard_network": "fd00::/64"}, "fd00::/64 is of IPv6: take one of IPv4"),
+        (
+            {"h2": Member("10.98.0.2", NAMES, "13", "k", endpoint="10.98.0.77")},
+            {},
+            "h2 is reached at 10.98.0.77, which is in wireguard_network 10.98.0.0/24",
+        ),
+        ({"h2": Member("10.98.0.2", NAMES, "13", "key 1")}, {}, "h1 and h2 have the same key"),
         ({"h2": Member("10.98.0.2", ("h2", "h7"), "13", "k")}, {}, "a host is in one hub only"),
         (
             {"h1": Member("10.98.0.1", NAMES, "12", "k")},
