@@ -76,9 +76,10 @@ def test_it_is_made_anew_when_others_could_read_it(path: Path, capsys: Capture) 
     assert path.read_text() != old
 
 
-def test_what_cannot_be_read_is_replaced(path: Path, capsys: Capture) -> None:
+@pytest.mark.parametrize("damaged", [b"not a certificate", b"\xff\xfe\x00"])
+def test_what_cannot_be_read_is_replaced(path: Path, capsys: Capture, damaged: bytes) -> None:
     keep(path, capsys)
-    path.write_text("not a certificate")
+    path.write_bytes(damaged)
     assert keep(path, capsys)["reason"] == "what is there cannot be read"
 
 
@@ -96,7 +97,9 @@ def test_the_end_of_one_that_is_given_is_warned_of(
 ) -> None:
     said: list[str] = []
     # Where a warning goes depends on whether Ansible's own side is loaded too, as it is beside other tests.
-    monkeypatch.setattr(certificate.AnsibleModule, "warn", lambda _self, text: said.append(text))
+    monkeypatch.setattr(
+        "ansible.module_utils.basic.AnsibleModule.warn", lambda _self, text: said.append(text)
+    )
     assert keep(path, capsys, pem=issue(NAME, days=10))["changed"]
     (warning,) = said
     assert f"The certificate for {NAME} ends on " in warning
