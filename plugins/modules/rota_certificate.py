@@ -180,7 +180,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     path, name, pem = Path(module.params["path"]), module.params["name"], module.params["pem"]
-    now, there, reason = datetime.now(UTC), path.read_text() if path.exists() else "", ""
+    now, reason = datetime.now(UTC), ""
+    # Whatever is there: what is no text is no certificate either.
+    there = path.read_text(errors="replace") if path.exists() else ""
     if not shutil.which("openssl"):
         # A check of a bare host: the package comes with the run itself.
         if module.check_mode:

@@ -67,12 +67,16 @@ def read(path: Path) -> str | None:
     """Give the secret in a file, or None where there is none.
 
     Raises:
-        Unusable: the file is there and empty.
+        Unusable: the file is there and empty, or holds no text.
     """
     try:
         secret = path.read_text().strip()
     except FileNotFoundError:
         return None
+    except UnicodeDecodeError as error:
+        raise Unusable(
+            f"{path} holds no text. Put the secret back into it, or remove the file to have a new one made."
+        ) from error
     if not secret:
         raise Unusable(
             f"{path} is empty. Put the secret back into it, or remove the file to have a new one made."

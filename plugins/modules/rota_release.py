@@ -95,6 +95,8 @@ def install(release: Path, archive: Path) -> None:
 
     Raises:
         subprocess.CalledProcessError: the environment could not be made or filled.
+        OSError: the disk is full or cannot be written.
+        zipfile.BadZipFile: the archive did not arrive whole.
     """
     os.umask(0o022)  # whatever root's own is: the program's user must read a release
     shutil.rmtree(release, ignore_errors=True)
@@ -104,6 +106,8 @@ def install(release: Path, archive: Path) -> None:
             bundle.extractall(scratch)
         for command in install_commands(release, Path(scratch)):
             subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    # After a power loss the marker must not be there without what it vouches for.
+    os.sync()
     (release / MARKER).touch()
 
 
@@ -160,8 +164,11 @@ def reach_installed(module: AnsibleModule, root: Path, name: str) -> None:
     if not module.check_mode:
         try:
             install(release, archive)
-        except subprocess.CalledProcessError as error:
-            module.fail_json(msg=f"Release {name} could not be installed: {error.stderr or error.stdout}")
+        except (subprocess.CalledProcessError, OSError, zipfile.BadZipFile) as error:
+            # Half a release must not keep the disk full, on which the hub runs as well.
+            shutil.rmtree(release, ignore_errors=True)
+            said = getattr(error, "stderr", "") or getattr(error, "stdout", "") or error
+            module.fail_json(msg=f"Release {name} could not be installed: {said}")
         archive.unlink()
     module.exit_json(changed=True)
 

@@ -82,7 +82,7 @@ def main() -> None:
     try:
         if missing and not module.check_mode:
             make(path)
-        public = wg("pubkey", path.read_text()).strip() if path.exists() else ""
+        public = wg("pubkey", path.read_text(errors="replace")).strip() if path.exists() else ""
     except subprocess.CalledProcessError as error:
         module.fail_json(
             msg=f"{path} holds no WireGuard key ({error.stderr.strip()}): remove it, and run the kit again "

@@ -92,6 +92,15 @@ def test_a_run_that_goes_well_shows_none(variables: dict[str, Any]) -> None:
     assert_silent(done)
 
 
+def test_a_damaged_secret_is_named_though_the_output_is_hidden(variables: dict[str, Any]) -> None:
+    Path(variables["_rota_keys_directory"], "database-password").write_text("")
+    done = play(variables, "--check")
+    assert done.returncode == 2
+    assert "localhost: " in done.stdout
+    assert "database-password is empty. Put the secret back" in done.stdout
+    assert_silent(done)
+
+
 def test_with_the_switch_off_they_would_show(variables: dict[str, Any]) -> None:
     """Else the tests here would find nothing for the wrong reason."""
     done = play({**variables, "rota_no_log": False}, "--check")

@@ -64,6 +64,13 @@ def test_an_empty_file_is_no_secret(tmp_path: Path, capsys: Capture) -> None:
     assert not (tmp_path / "two").exists()
 
 
+def test_a_damaged_file_is_no_secret(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "one").write_bytes(b"\xff\xfe\x00")
+    answer = ask(capsys, tmp_path)
+    assert answer["failed"] is True
+    assert answer["msg"].startswith(f"{tmp_path}/one holds no text.")
+
+
 def test_two_that_make_it_at_once_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     both = threading.Barrier(2, timeout=10)
     link = os.link

@@ -1,5 +1,6 @@
 """rota_release installs whole releases, switches by rename, and keeps what runs."""
 
+import errno
 import subprocess
 import zipfile
 from pathlib import Path
@@ -101,9 +102,27 @@ def test_a_release_that_cannot_be_installed_is_not_complete(
         bundle.writestr("requirements.lock", "")
 
     def refuse(command: list[str], **_: Any) -> None:
+        (root / "releases" / "three").mkdir()
         raise subprocess.CalledProcessError(1, command, stderr="ensurepip is not available")
 
     monkeypatch.setattr(subprocess, "run", refuse)
     answer = reach(root, capsys, state="installed", name="three", archive=str(archive))
     assert answer["msg"] == "Release three could not be installed: ensurepip is not available"
-    assert not release.complete(root / "releases" / "three")
+    # Half a release would keep a full disk full.
+    assert not (root / "releases" / "three").exists()
+
+
+def test_a_full_disk_and_a_torn_archive_are_told(
+    root: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = root / "archive.zip"
+    archive.write_bytes(b"PK")
+    answer = reach(root, capsys, state="installed", name="three", archive=str(archive))
+    assert answer["msg"] == "Release three could not be installed: File is not a zip file"
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(release, "install", full)
+    answer = reach(root, capsys, state="installed", name="three", archive=str(archive))
+    assert answer["msg"].endswith("could not be installed: [Errno 28] No space left on device")
