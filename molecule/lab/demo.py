@@ -12,6 +12,7 @@ from lab.places import Places
 
 LAB = "demo"
 SWITCH = "10.78.0.1/24"
+ROTA = 8420  # the number of the rota user and group on every host
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -105,6 +106,8 @@ def _make_host(places: Places, lab: str, shape: Shape, name: str, address: str) 
     if shape.shared:
         directory = places.lab(lab) / ".shared"
         directory.mkdir(parents=True, exist_ok=True)
+        os.chown(directory, ROTA, ROTA)
+        directory.chmod(0o700)
         binds = (f"{directory}:{shape.shared}",)
     one = nspawn.Host(lab=lab, name=name, address=f"{address}/24", suite="trixie", binds=binds)
     host.create(places, one)

@@ -110,9 +110,12 @@ class Systemd:
         return done.stdout
 
     def succeeds(self, argv: list[str]) -> bool:
-        return (
-            subprocess.run(argv, check=False, stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
-        )
+        """Say whether a command succeeds; one that is not there yet, as in a check of a bare host, does not."""
+        try:
+            done = subprocess.run(argv, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+        except FileNotFoundError:
+            return False
+        return done.returncode == 0
 
     def control(self, *arguments: str) -> str:
         return self.run("systemctl", "--no-ask-password", *arguments)

@@ -90,6 +90,11 @@ def test_a_unit_that_systemd_holds_from_an_older_file_is_restarted_and_not_reloa
     assert [step for step, _ in service.plan(unit, seen(), {"tunnel.service"})] == ["restart"]
 
 
+def test_a_check_of_a_bare_host_does_not_end_at_a_program_that_is_not_there_yet() -> None:
+    assert not service.Systemd().succeeds(["/no/such/program", "show"])
+    assert service.Systemd().succeeds(["true"])
+
+
 def test_a_unit_without_a_socket_is_restarted_whatever_changed() -> None:
     unit = service.Unit("worker.service")
     assert service.plan(unit, seen(running={}), set()) == [("restart", "it left no record")]
