@@ -306,6 +306,14 @@ def number_faults(host: Host) -> Iterator[str]:
         yield "rota_releases_kept must be at least 2: the current release and the one before."
 
 
+def shared_log_faults(host: Host) -> Iterator[str]:
+    backend = host.values["shared_log_backend"]
+    if host.cluster and backend == "local":
+        yield "shared_log_backend local is for one host: a hub of several shares its log by nfs or bind."
+    if backend == "bind" and not host.values["shared_log_source"]:
+        yield "shared_log_backend bind needs shared_log_source, the directory that every host mounts already."
+
+
 def proxy_faults(host: Host) -> Iterator[str]:
     name = host.values["haproxy_hub_name"]
     if name and not NAME.fullmatch(name):
@@ -336,6 +344,7 @@ RULES = (
     key_faults,
     database_faults,
     number_faults,
+    shared_log_faults,
     proxy_faults,
     settings_faults,
 )

@@ -110,7 +110,7 @@ class Systemd:
         return done.stdout
 
     def succeeds(self, argv: list[str]) -> bool:
-        """Say whether a command succeeds; one that is not there yet, as in a check of a bare host, does not."""
+        """Say whether a command succeeds; one that is not there, as on a bare host, does not."""
         try:
             done = subprocess.run(argv, check=False, stdin=subprocess.DEVNULL, capture_output=True)
         except FileNotFoundError:

@@ -70,6 +70,7 @@ def cluster(changed: dict[str, rota_check.Member] | None = None, **given: Any) -
         "rota_database_url": "postgresql://rota@10.98.0.1:5432/rota",
         "rota_database_schema": "rota",
         "worker_enabled": True,
+        "shared_log_backend": "nfs",
         "members": {**sound, **(changed or {})},
         "groups": {"hub": list(names), "web": list(names), "worker": ["h1"]},
     }
@@ -151,6 +152,8 @@ def test_a_cluster_without_a_fault() -> None:
         ({}, {"groups": {"hub": [*NAMES], "primary": ["h1", "h2"]}}, "it holds h1, h2"),
         ({}, {"groups": {"hub": [*NAMES], "primary": []}}, "it holds none"),
         ({}, {"rota_database_url": "sqlite:"}, "SQLite serves exactly one host"),
+        ({}, {"shared_log_backend": "local"}, "shared_log_backend local is for one host"),
+        ({}, {"shared_log_backend": "bind"}, "bind needs shared_log_source"),
         ({}, {"groups": {"hub": [*NAMES], "worker": ["h2"]}}, "The primary always runs a worker process"),
         ({}, {"groups": {"hub": [*NAMES], "web": ["h2"]}}, "The primary always runs a web process"),
         ({"h1": Member("", NAMES, "13", "k")}, {}, "wireguard_address is not set"),
