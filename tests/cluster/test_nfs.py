@@ -35,7 +35,9 @@ class Pair:
         """Start both sides."""
         about = [f"--run={run}", PATIENCE, *more]
         self.run = run
-        self.hold = machines.begin(holder, *proof("hold", "--result=/root/hold.json", *about))
+        # Each run its own, or an earlier one's result would be taken for this one's.
+        self.result = f"/root/hold-{run}.json"
+        self.hold = machines.begin(holder, *proof("hold", f"--result={self.result}", *about))
         self.contend = machines.begin(contender, *proof("contend", *about))
 
     def await_refusal(self) -> None:
@@ -149,10 +151,10 @@ def test_the_lock_of_a_host_that_is_cut_off_is_free_after_the_lease(
     machines.labctl("heal", ONE)
     # The old holder learns of it by its first write, and what the next holder wrote stands.
     deadline = time.monotonic() + lab.LONGEST
-    while machines.attempt(ONE, "grep", "-q", '"lost"', "/root/hold.json").returncode:
+    while machines.attempt(ONE, "grep", "-q", '"lost"', pairs[0].result).returncode:
         assert time.monotonic() < deadline
         time.sleep(1)
-    result = json.loads(machines.run(ONE, "cat", "/root/hold.json"))
+    result = json.loads(machines.run(ONE, "cat", pairs[0].result))
     print(f"the old holder: {result['rounds']}")
     assert result["rounds"] == [{"lost": "lost Input/output error"}]
 
