@@ -1,5 +1,6 @@
 """The command line, as a whole process: its help, its exit codes, and what it prints."""
 
+import asyncio
 import json
 import re
 import signal
@@ -20,6 +21,7 @@ from rota import __version__
 from rota.cli import rota
 from rota.errors import EXIT_CONFIG, EXIT_FAILED
 from rota.settings.model import key_types
+from rota.store.sqlite import SqliteDatabase
 
 USAGE = 2
 # What a command does with the files alone is the same on both kinds of database.
@@ -120,6 +122,20 @@ def test_what_a_command_makes_is_for_its_own_user_alone(tmp_path: Path) -> None:
     data.mkdir(mode=0o755)
     assert run(["migrate", "--data", str(data)]).returncode == 0
     assert {path.name: path.stat().st_mode & 0o077 for path in data.iterdir()} == {"rota.db": 0}
+
+
+def test_a_database_that_is_closed_leaves_one_file(tmp_path: Path) -> None:
+    async def open_and_close(directory: Path) -> None:
+        database = SqliteDatabase(directory / "rota.db", "test")
+        await database.open()
+        await database.pulse()
+        await database.close()
+
+    # Two connections that close at the same time need not meet: it takes some attempts.
+    for attempt in range(30):
+        directory = tmp_path / str(attempt)
+        asyncio.run(open_and_close(directory))
+        assert [each.name for each in directory.iterdir()] == ["rota.db"]
 
 
 class TestBackup:

@@ -96,10 +96,9 @@ class SqliteDatabase:
 
     async def close(self) -> None:
         """Close both connections and end both threads."""
-        await asyncio.gather(
-            asyncio.get_running_loop().run_in_executor(self._write_thread, _close, self._writer),
-            asyncio.get_running_loop().run_in_executor(self._read_thread, _close, self._reader),
-        )
+        # One after the other: the last connection leaves one file, and of two that go at once neither is it.
+        for thread, connection in ((self._read_thread, self._reader), (self._write_thread, self._writer)):
+            await asyncio.get_running_loop().run_in_executor(thread, _close, connection)
         self._writer = self._reader = None
         self._write_thread.shutdown(wait=False)
         self._read_thread.shutdown(wait=False)
