@@ -129,12 +129,16 @@ def test_a_port_here_leads_to_a_host(lab: Labctl) -> None:
     with subprocess.Popen(
         lab.argv("forward", "two", str(port)), stdout=subprocess.PIPE, text=True
     ) as forwarding:
-        assert wait_for(fetched, seconds=30)
-        taken = lab.attempt("forward", "two", str(port))
-        assert taken.returncode == 1
-        assert f"port {port} of this machine cannot be opened" in taken.stderr
-        forwarding.send_signal(signal.SIGINT)
-        assert forwarding.wait(timeout=10) == 0
+        try:
+            assert wait_for(fetched, seconds=30)
+            taken = lab.attempt("forward", "two", str(port))
+            assert taken.returncode == 1
+            assert f"port {port} of this machine cannot be opened" in taken.stderr
+            forwarding.send_signal(signal.SIGINT)
+            assert forwarding.wait(timeout=10) == 0
+        finally:
+            # A failure ends here as well: one who was started without SIGINT would be waited for for ever.
+            forwarding.kill()
     assert not fetched()
 
 
