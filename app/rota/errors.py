@@ -71,5 +71,9 @@ class ProofError(TlogError):
     """A proof does not prove what it says."""
 
 
+class DamagedError(TlogError):
+    """The tlog's own files are not what was once written; a person must look."""
+
+
 class QuorumError(TlogError):
     """Too few witnesses have cosigned."""
