@@ -25,13 +25,16 @@ class Health:
     leading: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     database: DatabaseHealth
+    tlog: str = ""  # why the tlog cannot be used
     draining: bool = False
     started_at: int = field(default=0)  # microseconds since 1970, by this process's clock
 
     @property
     def reason(self) -> str:
         """Why this process cannot do its work; empty when it can."""
-        return "" if self.database.reachable else f"database: {self.database.reason}"
+        if not self.database.reachable:
+            return f"database: {self.database.reason}"
+        return f"tlog: {self.tlog}" if self.tlog else ""
 
     def document(self) -> dict[str, object]:
         """Return what `/health` answers."""
@@ -50,5 +53,6 @@ class Health:
             "leading": list(self.leading),
             "tasks": list(self.tasks),
             "database": database,
+            "tlog": {"reachable": not self.tlog, **({"reason": self.tlog} if self.tlog else {})},
             "draining": self.draining,
         }

@@ -14,6 +14,7 @@ from rota.roles import in_order
 from rota.settings import Settings
 from rota.store.database import Database, Pulse
 from rota.store.migrations import program_schema, refuse_if_too_new
+from rota.tlog.log import Tlog
 
 REFRESH = 2.0  # seconds between two looks at the database
 LATE = 2.0  # seconds after which the database counts as not answering
@@ -30,12 +31,13 @@ class Hub:
     """
 
     def __init__(
-        self, settings: Settings, database: Database, leader: Leader, tasks: tuple[str, ...]
+        self, settings: Settings, database: Database, leader: Leader, tlog: Tlog, tasks: tuple[str, ...]
     ) -> None:
         """Put a process together; nothing runs until `start`."""
         self.settings = settings
         self.database = database
         self.leader = leader
+        self.tlog = tlog
         self.draining = asyncio.Event()
         self.settled = asyncio.Event()
         self.failed = asyncio.Event()
@@ -80,6 +82,7 @@ class Hub:
             if task is not None:
                 task.cancel()
                 await asyncio.wait({task}, timeout=LATE)
+        await self.tlog.close()
         await self.database.close()
         log.info("stopped")
 
@@ -90,6 +93,7 @@ class Hub:
             while True:
                 await asyncio.sleep(REFRESH)
                 self._note(await self._look())
+                self._note_tlog(await self._look_at_tlog())
         except ConfigurationError as error:
             log.error("cannot run", reason=str(error))  # noqa: TRY400 - an operator's mistake, not a crash
             self._fail(error)
@@ -130,6 +134,22 @@ class Hub:
             return replace(known, reachable=False, reason=str(error))
         refuse_if_too_new(answer.tolerates, program_schema())
         return replace(known, reachable=True, reason="", server=answer.server, schema=answer.schema)
+
+    async def _look_at_tlog(self) -> str:
+        """Return why the tlog cannot be used; nothing when it can."""
+        try:
+            async with asyncio.timeout(LATE):
+                await self.tlog.head()
+        except TimeoutError:
+            return f"no answer within {LATE:.0f} s"
+        except RotaError as error:
+            return str(error)
+        return ""
+
+    def _note_tlog(self, reason: str) -> None:
+        if reason and reason != self._health.tlog:
+            log.warning("tlog unusable", reason=reason)
+        self._health = replace(self._health, tlog=reason)
 
     def _note(self, database: DatabaseHealth) -> None:
         before = self._health.database

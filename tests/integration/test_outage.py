@@ -14,7 +14,7 @@ from tests.support.wait import wait_for
 
 from rota.errors import EXIT_FAILED
 
-SINGLETONS = ["backups.scheduler", "maintenance.nightly"]
+SINGLETONS = ["backups.scheduler", "maintenance.nightly", "tlog.checkpointer", "tlog.outbox"]
 TOKEN = "a-token-for-metrics"
 
 

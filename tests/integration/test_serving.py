@@ -26,7 +26,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     directory = tmp_path_factory.mktemp("hub")
     environ = {"ROTA_SERVER_DATA": str(directory / "data"), "ROTA_SERVER_METRICS_TOKEN": TOKEN}
     process = Hub.start(directory / "log", environ, port=free_port()).wait()
-    wait_for(lambda: len(process.leading()) == 2)
+    wait_for(lambda: len(process.leading()) == 4)
     yield process
     process.kill()
 
@@ -59,7 +59,8 @@ class TestRoutes:
             "roles": ["web", "worker"],
             "primary": True,
             "leading": [],
-            "tasks": ["backups.scheduler", "maintenance.nightly"],
+            "tasks": ["backups.scheduler", "maintenance.nightly", "tlog.checkpointer", "tlog.outbox"],
+            "tlog": {"reachable": True},
             "database": {},
             "draining": False,
         }

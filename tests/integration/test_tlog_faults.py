@@ -89,17 +89,17 @@ def test_a_fault_at_close_is_told(template: Path, tmp_path: Path) -> None:
     directory, before, during = place / "tlog", place / "before", place / "during"
     path = f"--trace-path={directory / 'records' / '0000000000000000'}"
     tracing = (*STRACE[:-1], "--trace=close", path, "--inject=close:error=EIO:when=2")
-    code, errors = run(directory, during, "during", "4", "2", before=tracing)
+    code, errors = run(directory, during, "during", "2", "2", before=tracing)
     assert code == 1
     assert "Input/output error" in errors
-    assert len(acks(during)) == 6
+    assert len(acks(during)) == 2
     check_answers(directory, before, during)
 
 
 def test_several_writers_killed_at_random(tmp_path: Path) -> None:
     directory, chance = tmp_path / "tlog", random.Random(4)  # noqa: S311 - the same chance each time
     acknowledged = []
-    for turn in range(12):
+    for turn in range(5):
         running = []
         for name in "abc":
             path = tmp_path / f"{name}{turn}"
@@ -120,7 +120,7 @@ def test_several_writers_killed_at_random(tmp_path: Path) -> None:
     last = tmp_path / "last"
     assert run(directory, last, "last", "2", "3") == (0, "")
     answered = sum(len(acks(path)) for path in [*acknowledged, last])
-    assert answered > 200
+    assert answered > 50
     count = check_answers(directory, *acknowledged, last)
     assert count >= answered
 

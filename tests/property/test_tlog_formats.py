@@ -12,7 +12,7 @@ from rota.tlog.merkle import (
     consistency_proof,
     inclusion_proof,
     leaf_hash,
-    node_hash,
+    parent_hash,
     range_root,
     verify_consistency,
     verify_inclusion,
@@ -25,7 +25,7 @@ from rota.tlog.tiles import Tile, bundle, entries_of, holding, implied, parse_pa
 MOST = 3000
 LEVELS = [[leaf_hash(b"leaf %d" % number) for number in range(MOST)]]
 while len(LEVELS[-1]) > 1:
-    LEVELS.append([node_hash(*LEVELS[-1][at : at + 2]) for at in range(0, len(LEVELS[-1]) - 1, 2)])
+    LEVELS.append([parent_hash(*LEVELS[-1][at : at + 2]) for at in range(0, len(LEVELS[-1]) - 1, 2)])
 LOG = signer("hub.example/tlog", bytes(range(32)))
 GOOD = str(sign_note(str(Checkpoint("hub.example/tlog", 8, LEVELS[3][0])), [LOG])).encode()
 

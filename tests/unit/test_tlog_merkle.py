@@ -11,7 +11,7 @@ from rota.tlog.merkle import (
     consistency_proof,
     inclusion_proof,
     leaf_hash,
-    node_hash,
+    parent_hash,
     range_root,
     verify_consistency,
     verify_inclusion,
@@ -79,7 +79,7 @@ class Tree:
         self.levels = [[leaf_hash(entry) for entry in entries]]
         while len(self.levels[-1]) > 1:
             below = self.levels[-1]
-            self.levels.append([node_hash(*below[at : at + 2]) for at in range(0, len(below) - 1, 2)])
+            self.levels.append([parent_hash(*below[at : at + 2]) for at in range(0, len(below) - 1, 2)])
 
     def read(self, level: int, index: int) -> bytes:
         return self.levels[level][index]
@@ -103,10 +103,10 @@ def test_the_roots_of_known_trees(size: int) -> None:
     assert frontier.root().hex() == TREE.root(size).hex() == ROOTS[size]
 
 
-def test_known_hashes_of_a_leaf_and_a_node() -> None:
+def test_known_hashes_of_a_leaf_and_a_parent() -> None:
     assert leaf_hash(b"L123456").hex() == "395aa064aa4c29f7010acfe3f25db9485bbd4b91897b6ad7ad547639252b4d56"
-    node = node_hash(b"N123", b"N456").hex()
-    assert node == "aa217fe888e47007fa15edab33c2b492a722cb106c64667fc2b044444de66bbb"
+    parent = parent_hash(b"N123", b"N456").hex()
+    assert parent == "aa217fe888e47007fa15edab33c2b492a722cb106c64667fc2b044444de66bbb"
 
 
 @pytest.mark.parametrize("at", INCLUSION)

@@ -16,7 +16,7 @@ from rota.tlog.merkle import (
     consistency_proof,
     inclusion_proof,
     leaf_hash,
-    node_hash,
+    parent_hash,
     range_root,
 )
 from rota.tlog.notes import Note, Signature, sign_note
@@ -42,7 +42,7 @@ group some 1 pair three
 def read(level: int, index: int) -> bytes:
     hashes = [leaf_hash(entry) for entry in ENTRIES]
     for _ in range(level):
-        hashes = [node_hash(*hashes[at : at + 2]) for at in range(0, len(hashes) - 1, 2)]
+        hashes = [parent_hash(*hashes[at : at + 2]) for at in range(0, len(hashes) - 1, 2)]
     return hashes[index]
 
 

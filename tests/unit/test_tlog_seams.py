@@ -1,7 +1,7 @@
 """Group commit, the log for each role, values in slots, and where the log may lie."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -113,9 +113,16 @@ async def test_closing_writes_what_waits_and_takes_no_more() -> None:
     assert [task.result().index for task in tasks] == [0, 1, 2]
 
 
+def opening(disk: LocalDisk) -> Callable[[], Awaitable[Records]]:
+    async def open_records() -> Records:
+        return Records(disk, lambda: 0)
+
+    return open_records
+
+
 async def test_both_logs_on_one_directory(tmp_path: Path) -> None:
     disk = LocalDisk(tmp_path / "tlog")
-    appending: Tlog = AppendingLog(disk, Records(disk, lambda: 0))
+    appending: Tlog = AppendingLog(disk, opening(disk))
     reading: Tlog = ReadingLog(disk)
     assert (await reading.head()).position == START
     assert not disk.root.exists(), "a reader made something"
@@ -138,7 +145,7 @@ async def test_what_cannot_be_read_is_an_error_of_the_log(tmp_path: Path) -> Non
     for log in (ReadingLog(LocalDisk(tmp_path)),):
         with pytest.raises(TlogError, match="cannot be read"):
             await log.head()
-    appending = AppendingLog(LocalDisk(tmp_path), Records(LocalDisk(tmp_path), lambda: 0))
+    appending = AppendingLog(LocalDisk(tmp_path), opening(LocalDisk(tmp_path)))
     with pytest.raises(TlogError, match="nothing was done"):
         await appending.append(b"x")
     await appending.close()

@@ -1,9 +1,10 @@
 """The log as the hub's processes use it: one that appends, and one that only reads."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import Protocol
 
 from rota.errors import TlogError
 from rota.tlog import segments
@@ -12,8 +13,6 @@ from rota.tlog.disk import Disk
 from rota.tlog.frames import Position
 from rota.tlog.records import Logged, Records
 from rota.tlog.segments import Tail
-
-T = TypeVar("T")
 
 
 class Tlog(Protocol):
@@ -25,6 +24,9 @@ class Tlog(Protocol):
     async def append_once(self, entries: Sequence[bytes], since: Position) -> list[Logged]:
         """Append those entries that do not stand after `since` already; return where each one stands."""
 
+    async def settle(self) -> Tail:
+        """Return where the log ends, once all of it is durable."""
+
     async def head(self) -> Tail:
         """Return where the log ends now, other processes' entries included."""
 
@@ -35,12 +37,14 @@ class Tlog(Protocol):
 class AppendingLog:
     """For a process with the role web."""
 
-    def __init__(self, disk: Disk, records: Records) -> None:
-        """Append through these records, which this object alone uses from now on."""
+    def __init__(self, disk: Disk, open_records: Callable[[], Awaitable[Records]]) -> None:
+        """Append through the records that are opened with the first entry, and used by this object alone."""
         self._disk = disk
-        self._records = records
+        self._open_records = open_records
+        self._records: Records | None = None
+        self._opening = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tlog")
-        self._batches = Batches(lambda entries: self._hop(lambda: records.append(entries)))
+        self._batches = Batches(self._write)
 
     async def append(self, entry: bytes) -> Logged:
         """Append an entry, together with those of others that wait."""
@@ -48,7 +52,12 @@ class AppendingLog:
 
     async def append_once(self, entries: Sequence[bytes], since: Position) -> list[Logged]:
         """Append those entries that do not stand after `since` already."""
-        return await self._hop(lambda: self._records.append(entries, since))
+        return await self._write(entries, since)
+
+    async def settle(self) -> Tail:
+        """Return where the log ends, once all of it is durable."""
+        work = (await self._opened()).settle
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def head(self) -> Tail:
         """Return where the log ends now."""
@@ -59,8 +68,15 @@ class AppendingLog:
         await self._batches.close()
         self._thread.shutdown(wait=False)
 
-    async def _hop(self, function: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
+    async def _write(self, entries: Sequence[bytes], since: Position | None = None) -> list[Logged]:
+        work = partial((await self._opened()).append, entries, since)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def _opened(self) -> Records:
+        async with self._opening:
+            if self._records is None:
+                self._records = await self._open_records()
+            return self._records
 
 
 class ReadingLog:
@@ -77,6 +93,10 @@ class ReadingLog:
     async def append_once(self, entries: Sequence[bytes], since: Position) -> list[Logged]:  # noqa: ARG002
         """Refuse."""
         raise TlogError("this process only reads the tlog: a worker's act goes through the outbox")
+
+    async def settle(self) -> Tail:
+        """Refuse."""
+        raise TlogError("this process only reads the tlog, and makes nothing in it durable")
 
     async def head(self) -> Tail:
         """Return where the log ends now."""

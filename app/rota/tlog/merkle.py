@@ -15,7 +15,7 @@ EMPTY_ROOT = sha256(b"").digest()
 # Gives the hash of the complete subtree (level, index).
 ReadHash = Callable[[int, int], bytes]
 
-_node_prefix = sha256(b"\x01")
+_parent_prefix = sha256(b"\x01")
 
 
 def leaf_hash(entry: bytes) -> bytes:
@@ -23,9 +23,9 @@ def leaf_hash(entry: bytes) -> bytes:
     return sha256(b"\x00" + entry).digest()
 
 
-def node_hash(left: bytes, right: bytes) -> bytes:
+def parent_hash(left: bytes, right: bytes) -> bytes:
     """Return the hash above two."""
-    hasher = _node_prefix.copy()
+    hasher = _parent_prefix.copy()
     hasher.update(left + right)
     return hasher.digest()
 
@@ -44,7 +44,7 @@ class Frontier:
         """Append one leaf hash."""
         size = self.size
         while size & 1:
-            leaf = node_hash(self.hashes.pop(), leaf)
+            leaf = parent_hash(self.hashes.pop(), leaf)
             size >>= 1
         self.hashes.append(leaf)
         self.size += 1
@@ -63,7 +63,7 @@ def _folded(hashes: Sequence[bytes]) -> bytes:
         return EMPTY_ROOT
     root = hashes[-1]
     for left in reversed(hashes[:-1]):
-        root = node_hash(left, root)
+        root = parent_hash(left, root)
     return root
 
 
@@ -130,11 +130,11 @@ def verify_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], 
         if sn == 0:
             raise ProofError("the inclusion proof is too long")
         if fn & 1 or fn == sn:
-            found = node_hash(step, found)
+            found = parent_hash(step, found)
             while not fn & 1 and fn:
                 fn, sn = fn >> 1, sn >> 1
         else:
-            found = node_hash(found, step)
+            found = parent_hash(found, step)
         fn, sn = fn >> 1, sn >> 1
     if sn or found != root:
         raise ProofError("the inclusion proof does not lead to the root")
@@ -169,11 +169,11 @@ def _climbed(fn: int, sn: int, steps: Sequence[bytes]) -> tuple[bytes, bytes] | 
         if sn == 0:
             return None
         if fn & 1 or fn == sn:
-            first, second = node_hash(step, first), node_hash(step, second)
+            first, second = parent_hash(step, first), parent_hash(step, second)
             while not fn & 1 and fn:
                 fn, sn = fn >> 1, sn >> 1
         else:
-            second = node_hash(second, step)
+            second = parent_hash(second, step)
         fn, sn = fn >> 1, sn >> 1
     return None if sn else (first, second)
 

@@ -91,7 +91,7 @@ def read_end(handle: Handle, segment: int, size: int) -> Tail | None:
     if not _joins(handle, frame, segment, offset):
         raise DamagedError(
             f"{path_of(segment)}: the last frame, at byte {offset}, does not follow the one before it: "
-            "two writers did not see each other. Nothing is appended or signed"
+            "it is damaged, or two writers did not see each other. Nothing is appended or signed"
         )
     return tail_after(frame, segment, offset)
 

@@ -15,7 +15,7 @@ from rota.errors import BusyError
 from rota.tlog.disk import Disk, Handle
 
 FILE = "append.lock"
-BOX = 5.0  # seconds from the lock to the last write; a file server's lease lasts three times as long
+LONGEST_TURN = 5.0  # seconds from the lock to the last write; a file server's lease lasts three times as long
 WAIT = 10.0  # seconds that a writer waits for its turn
 
 _MARK = Struct(">QQ")
@@ -40,12 +40,12 @@ class Turn:
     @property
     def over(self) -> bool:
         """Whether this writer took so long that it may have lost its locks without hearing of it."""
-        return self._clock() - self._began > BOX
+        return self._clock() - self._began > LONGEST_TURN
 
     def check(self) -> None:
         """Call before each write. Raises BusyError once the turn is over."""
         if self.over:
-            raise BusyError(f"the tlog's files took longer than {BOX:.0f} s to answer: try again")
+            raise BusyError(f"the tlog's files took longer than {LONGEST_TURN:.0f} s to answer: try again")
 
     def durable(self) -> tuple[int, int] | None:
         """Return (record file, offset) up to which the records are known to be durable, if anyone said."""
