@@ -10,6 +10,7 @@ from rota.tlog.log import AppendingLog, ReadingLog, Tlog
 from rota.tlog.mounts import check_mount
 from rota.tlog.records import Records, Rules
 from rota.tlog.signing import SignedFile
+from rota.tlog.turn import sleep_longer
 
 
 def make_tlog(settings: Settings, database: Database) -> Tlog:
@@ -23,10 +24,12 @@ def make_tlog(settings: Settings, database: Database) -> Tlog:
     if Role.WEB not in settings.roles:
         return ReadingLog(disk)
 
+    rules = Rules(shared=True, sleep=sleep_longer) if mount.shared else Rules()
+
     async def open_records() -> Records:
         signer = checkpoint_signer(settings)
         generation, signed = await SignedRows(database).ground(signer.verifier.name if signer else "")
         kept = SignedFile(disk)
-        return Records(disk, lambda: max(signed, kept.size()), generation, Rules(shared=mount.shared))
+        return Records(disk, lambda: max(signed, kept.size()), generation, rules)
 
     return AppendingLog(disk, open_records)
