@@ -3,6 +3,7 @@
 import asyncio
 import time
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -15,6 +16,9 @@ from rota.settings import Settings
 from rota.store.database import Database, Pulse
 from rota.store.migrations import program_schema, refuse_if_too_new
 from rota.tlog.log import Tlog
+
+if TYPE_CHECKING:
+    from rota.tlog.segments import Tail
 
 REFRESH = 2.0  # seconds between two looks at the database
 LATE = 2.0  # seconds after which the database counts as not answering
@@ -53,6 +57,7 @@ class Hub:
         )
         self._background: asyncio.Task[None] | None = None
         self._pulse: asyncio.Task[Pulse] | None = None
+        self._look_of_tlog: asyncio.Task[Tail] | None = None
 
     @property
     def health(self) -> Health:
@@ -78,7 +83,7 @@ class Hub:
         """Stop what is left and let go of the database."""
         self.draining.set()
         await self.resign()
-        for task in (self._background, self._pulse):
+        for task in (self._background, self._pulse, self._look_of_tlog):
             if task is not None:
                 task.cancel()
                 await asyncio.wait({task}, timeout=LATE)
@@ -137,11 +142,14 @@ class Hub:
 
     async def _look_at_tlog(self) -> str:
         """Return why the tlog cannot be used; nothing when it can."""
-        try:
-            async with asyncio.timeout(LATE):
-                await self.tlog.head()
-        except TimeoutError:
+        if self._look_of_tlog is None:
+            self._look_of_tlog = asyncio.create_task(self.tlog.head(), name="hub.tlog")
+        done, _ = await asyncio.wait({self._look_of_tlog}, timeout=LATE)
+        if not done:  # one look at a time: its thread hangs as long as the files do
             return f"no answer within {LATE:.0f} s"
+        look, self._look_of_tlog = self._look_of_tlog, None
+        try:
+            look.result()
         except RotaError as error:
             return str(error)
         return ""

@@ -277,7 +277,8 @@ async def test_a_cluster_without_a_key_signs_nothing_and_a_hub_of_one_machine_ma
     tmp_path: Path,
 ) -> None:
     single = sqlite_settings(tmp_path / "single", ROTA_SERVER_NAME="my host")
-    made, again = checkpoint_signer(single), checkpoint_signer(single)
+    assert checkpoint_signer(single) is None
+    made, again = checkpoint_signer(single, make=True), checkpoint_signer(single)
     assert made is not None
     assert again is not None
     assert made.verifier == again.verifier
@@ -290,7 +291,7 @@ async def test_a_cluster_without_a_key_signs_nothing_and_a_hub_of_one_machine_ma
     cluster = sqlite_settings(
         tmp_path / "c", ROTA_DATABASE_URL="postgresql://h/rota", ROTA_DATABASE_SCHEMA="rota"
     )
-    assert checkpoint_signer(cluster) is None
+    assert checkpoint_signer(cluster, make=True) is None
 
 
 class Site:

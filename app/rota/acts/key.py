@@ -1,31 +1,34 @@
-"""The key that signs the log: given by the operator, or made by the single-node edition for itself."""
+"""The key that signs the log, and the policy that says who cosigns it."""
 
 import os
 import re
 import secrets
 from pathlib import Path
 
-from rota.errors import KeyFileError, MalformedError
+from rota.errors import ConfigurationError, KeyFileError, MalformedError
 from rota.settings import Settings
 from rota.settings.load import read_key_file
 from rota.tlog.disk import make_directories, sync_directory
 from rota.tlog.keys import ED25519, Signer, private_text, read_signer
+from rota.tlog.policy import NONE, Policy, parse_policy
 
 FILE = "tlog-checkpoint"
 SEED = 32  # bytes
 
 
-def checkpoint_signer(settings: Settings) -> Signer | None:
-    """Return the key that signs checkpoints; None for a cluster that was given none.
+def checkpoint_signer(settings: Settings, *, make: bool = False) -> Signer | None:
+    """Return the key that signs checkpoints; None where there is none.
 
-    The single-node edition makes one, once, below its data directory. Raises
-    KeyFileError where there is one that is none.
+    With `make` the single-node edition makes one, once, below its data
+    directory; a cluster must be given one. Raises KeyFileError for a bad one.
     """
     text, where = settings.tlog.checkpoint_key.reveal(), "tlog.checkpoint_key"
     if not text:
         if not settings.sqlite:
             return None
         path = settings.keys_directory / FILE
+        if not path.exists() and not make:
+            return None
         if not path.exists():
             _make(path, settings.name)
         text, where = read_key_file(path), str(path)
@@ -38,6 +41,16 @@ def checkpoint_signer(settings: Settings) -> Signer | None:
             f"{where}: a key that cosigns, and does not sign: `rota tlog key NAME` makes one that does"
         )
     return found
+
+
+def read_policy(settings: Settings) -> Policy:
+    """Return whom the checkpointer asks. Raises ConfigurationError where the policy file is none."""
+    if settings.tlog.quorum in ("", NONE):
+        return Policy()
+    try:
+        return parse_policy(Path(settings.tlog.quorum).read_bytes())
+    except (OSError, MalformedError) as error:
+        raise ConfigurationError(f"tlog.quorum: {settings.tlog.quorum}: {error}") from error
 
 
 def _make(path: Path, host: str) -> None:

@@ -1,10 +1,12 @@
-"""One outbound request, with hard bounds."""
+"""One outbound request, with hard bounds. What it needs is loaded by who sends one."""
 
 import asyncio
-
-import aiohttp
+from typing import TYPE_CHECKING
 
 from rota.tlog.cosigning import ANSWER, LONGEST, Answer
+
+if TYPE_CHECKING:
+    import aiohttp
 
 USER_AGENT = "rota"
 
@@ -21,6 +23,8 @@ class HttpPost:
 
         Raises OSError or TimeoutError.
         """
+        import aiohttp  # noqa: PLC0415 - a hub without witnesses never loads it
+
         if self._session is None:
             self._session = aiohttp.ClientSession(headers={"User-Agent": USER_AGENT})
         try:

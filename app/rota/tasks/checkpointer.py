@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import structlog
 
-from rota.acts.key import checkpoint_signer
+from rota.acts.key import checkpoint_signer, read_policy
 from rota.coordination.leader import Term
 from rota.drivers.http import HttpPost
-from rota.errors import ConfigurationError, MalformedError, TlogError
+from rota.errors import TlogError
 from rota.settings import Settings
 from rota.store.database import Database
 from rota.store.tlog import SignedRows
@@ -21,7 +21,7 @@ from rota.tlog.exporter import Exporter
 from rota.tlog.keys import Signer
 from rota.tlog.merkle import consistency_proof
 from rota.tlog.notes import Note, parse_note
-from rota.tlog.policy import NONE, Policy, parse_policy
+from rota.tlog.policy import Policy
 from rota.tlog.signing import Signed, SignedFile, newest, nothing_signed, sign_tree
 from rota.tlog.tree import TileHashes
 
@@ -41,7 +41,7 @@ class Checkpointer:
 
     async def __call__(self, term: Term) -> None:
         """Sign each time there is something new, until asked to stop. Raises TlogError to sign no more."""
-        signer = await asyncio.to_thread(checkpoint_signer, self._settings)
+        signer = await asyncio.to_thread(checkpoint_signer, self._settings, make=True)
         if signer is None:
             log.warning("nothing signs the tlog", remedy="give the credential tlog-checkpoint-key")
             await term.stopping.wait()
@@ -143,13 +143,3 @@ class _Leading:
     def _prove(self, old: int, checkpoint: Checkpoint) -> list[bytes]:
         hashes = TileHashes(checkpoint.size, checkpoint.root, self._exporter.publication.read)
         return consistency_proof(old, checkpoint.size, hashes)
-
-
-def read_policy(settings: Settings) -> Policy:
-    """Return the policy of the settings. Raises ConfigurationError where its file is none."""
-    if settings.tlog.quorum in ("", NONE):
-        return Policy()
-    try:
-        return parse_policy(Path(settings.tlog.quorum).read_bytes())
-    except (OSError, MalformedError) as error:
-        raise ConfigurationError(f"tlog.quorum: {settings.tlog.quorum}: {error}") from error
