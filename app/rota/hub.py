@@ -10,7 +10,7 @@ import structlog
 from rota import __version__
 from rota.coordination.leader import Leader
 from rota.errors import EXIT_FAILED, ConfigurationError, RotaError, UnreachableError
-from rota.health import DatabaseHealth, Health
+from rota.health import DatabaseHealth, Health, TlogHealth
 from rota.roles import in_order
 from rota.settings import Settings
 from rota.store.database import Database, Pulse
@@ -140,24 +140,24 @@ class Hub:
         refuse_if_too_new(answer.tolerates, program_schema())
         return replace(known, reachable=True, reason="", server=answer.server, schema=answer.schema)
 
-    async def _look_at_tlog(self) -> str:
-        """Return why the tlog cannot be used; nothing when it can."""
+    async def _look_at_tlog(self) -> TlogHealth:
+        """Look where the tlog ends. One look at a time: its thread hangs as long as the files do."""
         if self._look_of_tlog is None:
             self._look_of_tlog = asyncio.create_task(self.tlog.head(), name="hub.tlog")
         done, _ = await asyncio.wait({self._look_of_tlog}, timeout=LATE)
-        if not done:  # one look at a time: its thread hangs as long as the files do
-            return f"no answer within {LATE:.0f} s"
+        known = self._health.tlog
+        if not done:
+            return replace(known, reason=f"no answer within {LATE:.0f} s")
         look, self._look_of_tlog = self._look_of_tlog, None
         try:
-            look.result()
+            return TlogHealth(size=look.result().position.size)
         except RotaError as error:
-            return str(error)
-        return ""
+            return replace(known, reason=str(error))
 
-    def _note_tlog(self, reason: str) -> None:
-        if reason and reason != self._health.tlog:
-            log.warning("tlog unusable", reason=reason)
-        self._health = replace(self._health, tlog=reason)
+    def _note_tlog(self, tlog: TlogHealth) -> None:
+        if tlog.reason and tlog.reason != self._health.tlog.reason:
+            log.warning("tlog unusable", reason=tlog.reason)
+        self._health = replace(self._health, tlog=tlog)
 
     def _note(self, database: DatabaseHealth) -> None:
         before = self._health.database

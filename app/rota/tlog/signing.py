@@ -92,7 +92,8 @@ def refuse_to_go_back(last: Signed | None, signed: Signed) -> None:
         return
     if (last.generation, last.epoch) > (signed.generation, signed.epoch):
         raise DamagedError(
-            f"generation {last.generation}, epoch {last.epoch} has signed already: another process leads now"
+            f"generation {last.generation}, epoch {last.epoch} has signed already: another process "
+            "leads now, or this is another database than the one that belongs to the tlog's directory"
         )
     if last.size > signed.size or (last.size == signed.size and last.root != signed.root):
         raise DamagedError(
