@@ -401,8 +401,8 @@ def test_a_frame_is_read_as_it_was_written_and_not_beyond_its_bounds(disk: Local
     data = frame_after(disk, [b"one", b"", b"x" * 65_535])
     frame = read_frame(b"before" + data + b"after", 6)
     assert frame == last_frame(b"before" + data)
-    assert (frame.entries, frame.head.total) == ((b"one", b"", b"x" * 65_535), len(data))
-    assert frame.root == root_of(list(frame.entries))
+    assert (frame.entries, frame.head.total) == ([b"one", b"", b"x" * 65_535], len(data))
+    assert frame.root == root_of(frame.entries)
     assert [at for at, _ in frames_of(data + data[:-1])] == [0]
     for short in (b"", data[: HEAD_SIZE - 1], data[:-1]):
         with pytest.raises(MalformedError):

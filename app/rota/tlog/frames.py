@@ -90,9 +90,14 @@ class Frame:
     """A whole frame whose checksum holds."""
 
     head: Head
-    entries: tuple[bytes, ...]
+    body: bytes
     edge: tuple[bytes, ...]
     trailer: bytes
+
+    @cached_property
+    def entries(self) -> list[bytes]:
+        """Its entries, taken apart when they are asked for: who only catches up never asks."""
+        return entries_of(self.body, self.head.count)
 
     @property
     def frontier(self) -> Frontier:
@@ -155,7 +160,7 @@ def read_frame(data: bytes, at: int = 0) -> Frame:
     body = at + HEAD_SIZE
     edge = body + head.body
     hashes = tuple(data[here : here + HASH_SIZE] for here in range(edge, end - TRAILER_SIZE, HASH_SIZE))
-    return Frame(head, tuple(entries_of(data[body:edge], head.count)), hashes, trailer)
+    return Frame(head, data[body:edge], hashes, trailer)
 
 
 def last_frame(data: bytes) -> Frame:
