@@ -104,6 +104,7 @@ def test_a_file_that_was_sealed_and_not_yet_followed(disk: LocalDisk) -> None:
     one.append([b"y"])
     newest = disk.names(segments.DIRECTORY)[-1]
     (disk.root / segments.DIRECTORY / newest).unlink()  # the crash came between the seal and the file
+    (disk.root / FILE).unlink()
     assert segments.look(disk).position.size == 1
     assert records(disk, segment=600).append([b"z"])[0].index == 1
 
@@ -158,6 +159,7 @@ def test_a_torn_end_of_every_length_is_cut_and_kept_aside(disk: LocalDisk) -> No
         assert kept.read_bytes() == frame[:length]
         assert stored(disk) == [b"a", b"b", b"c", b"d", b"e", b"next"]
         shutil.rmtree(disk.root / "torn")
+        (disk.root / FILE).unlink()
 
 
 def test_a_whole_frame_that_nobody_answered_is_taken_over(disk: LocalDisk) -> None:
@@ -175,6 +177,21 @@ def test_zeros_at_the_end_are_cut(disk: LocalDisk, zeros: int) -> None:
         assert records(disk).append([b"next"])[0].index == 5
         path.write_bytes(before)
         (disk.root / FILE).unlink()
+
+
+def test_what_was_seen_on_the_disk_is_not_cut_however_torn_it_looks(disk: LocalDisk) -> None:
+    path, before, _ = begun(disk)
+    first = read_frame(before).head.total
+    for lost in (
+        before[:-1],
+        before[: first + 50],
+        before[:first] + bytes(len(before) - first),
+        before[:first],
+    ):
+        path.write_bytes(lost)
+        with pytest.raises(DamagedError, match="was durable up to"):
+            records(disk).append([b"next"])
+        assert path.read_bytes() == lost
 
 
 def test_a_flipped_bit_anywhere_is_damage_and_nothing_is_cut(disk: LocalDisk) -> None:

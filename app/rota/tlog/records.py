@@ -163,6 +163,7 @@ class Records:
         tail = segments.read_end(handle, segment, size) if size else None
         if tail is None:
             tail = segments.walk(handle, self._base(handle, segment, size))
+            _refuse_loss(turn, tail)
             if tail.position.offset < size:
                 self._cut(turn, handle, tail, size)
         least = max(self._floor(), self.tail.position.size)
@@ -171,6 +172,7 @@ class Records:
                 f"the tlog ends at {tail.position.size}, and it was at {least} once: an older copy was "
                 "put in its place. Nothing is appended: put back a copy that has all entries"
             )
+        _refuse_loss(turn, tail)
         self._harden(turn, handle, tail)
         return tail
 
@@ -315,3 +317,14 @@ class Records:
         with suppress(OSError):
             handle.truncate(offset)
             handle.sync()
+
+
+def _refuse_loss(turn: Turn, tail: Tail) -> None:
+    """Raise DamagedError where the records end before what a writer saw on the disk, and answered."""
+    mark, end = turn.durable(), (tail.position.segment, tail.position.offset)
+    if mark is not None and mark > end and not tail.sealed:
+        raise DamagedError(
+            f"{path_of(end[0])} is sound up to byte {end[1]}, and was durable up to byte {mark[1]} of "
+            f"{path_of(mark[0])}: "
+            "it is damaged, or an older copy. Nothing is appended: put back one that is whole"
+        )
