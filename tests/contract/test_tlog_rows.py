@@ -69,3 +69,12 @@ async def test_an_act_of_a_transaction_that_fails_is_not_put_out(database: Datab
     with pytest.raises(DamagedError):
         await database.write(work)
     assert await Outbox(database).waiting(9) == []
+
+
+async def test_acts_that_are_in_the_log_are_forgotten_in_time_and_no_others(database: Database) -> None:
+    outbox, fence = Outbox(database), await lead(database)
+    ids = [await put_out(database, b"act %d" % number) for number in range(3)]
+    await outbox.indexed([(ids[0], 0), (ids[1], 1)], fence)
+    assert await outbox.prune(fence, 1) == 0
+    assert await outbox.prune(fence, -1) == 2, "as if two days had passed"
+    assert [row.id for row in await outbox.waiting(9)] == [ids[2]]

@@ -96,3 +96,7 @@ class Outbox:
         """Return the index of an act, None while it waits. An effect asks this first."""
         found = await self._database.read(lambda tx: tx.one("tlog.index_of", id=row))
         return None if found is None or found["position"] is None else int(found["position"])
+
+    async def prune(self, fence: Fence, days: int) -> int:
+        """Forget acts that are in the log and were put out longer ago; return how many rows."""
+        return await self._database.write(lambda tx: tx.run("tlog.prune", days=days), fence)
