@@ -41,6 +41,7 @@ def places(draw: st.DrawFn) -> tuple[int, int]:
 
 
 @given(places(), st.integers(0, 2**256), st.data())
+@settings(deadline=None)
 def test_a_proof_of_inclusion_holds_for_its_leaf_and_place_alone(
     place: tuple[int, int], noise: int, data: st.DataObject
 ) -> None:
@@ -65,6 +66,7 @@ def refused(leaf: bytes, index: int, size: int, proof: list[bytes], root: bytes)
 
 
 @given(st.integers(1, MOST), st.integers(1, MOST))
+@settings(deadline=None)
 def test_any_two_sizes_are_joined_by_a_proof(one: int, other: int) -> None:
     old, new = sorted((one, other))
     proof = consistency_proof(old, new, read)
@@ -72,6 +74,7 @@ def test_any_two_sizes_are_joined_by_a_proof(one: int, other: int) -> None:
 
 
 @given(st.integers(0, 600), st.integers(0, 600))
+@settings(deadline=None)
 def test_a_frontier_grows_to_the_same_root_from_any_size(start: int, more: int) -> None:
     frontier = Frontier()
     for number in range(start):
@@ -84,7 +87,7 @@ def test_a_frontier_grows_to_the_same_root_from_any_size(start: int, more: int) 
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_tiles_written_step_by_step_are_those_of_the_whole(one: int, other: int) -> None:
     since, size = sorted((one, other))
     full_before = {tile for tile in tiles_of(since) if tile == tile.full}
@@ -94,6 +97,7 @@ def test_tiles_written_step_by_step_are_those_of_the_whole(one: int, other: int)
 
 
 @given(st.integers(1, 2**40), st.data())
+@settings(deadline=None)
 def test_every_hash_of_a_tree_lies_in_a_tile_of_it(size: int, data: st.DataObject) -> None:
     level = data.draw(st.integers(0, 4).filter(lambda level: size >> (8 * level)))
     index = data.draw(st.integers(0, (size >> (8 * level)) - 1))
@@ -105,11 +109,13 @@ def test_every_hash_of_a_tree_lies_in_a_tile_of_it(size: int, data: st.DataObjec
 
 
 @given(st.lists(st.binary(max_size=300), max_size=256))
+@settings(deadline=None)
 def test_a_bundle_gives_back_its_entries(entries: list[bytes]) -> None:
     assert entries_of(bundle(entries), len(entries)) == entries
 
 
 @given(st.builds(Tile, st.none() | st.integers(0, 63), st.integers(0, 10**18 - 1), st.integers(1, 256)))
+@settings(deadline=None)
 def test_a_path_is_read_as_it_was_written(tile: Tile) -> None:
     assert parse_path(tile.path) == tile
 
@@ -126,7 +132,7 @@ PARSERS = (
 
 
 @given(st.sampled_from(PARSERS), st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_parsers_refuse_rubbish_with_an_error_of_ours(parser: object, data: bytes) -> None:
     assert callable(parser)
     try:
@@ -136,6 +142,7 @@ def test_parsers_refuse_rubbish_with_an_error_of_ours(parser: object, data: byte
 
 
 @given(st.integers(0, len(GOOD) - 1), st.integers(0, 255))
+@settings(deadline=None)
 def test_what_is_read_from_a_changed_note_is_written_as_it_was_read(at: int, byte: int) -> None:
     changed = GOOD[:at] + bytes([byte]) + GOOD[at + 1 :]
     try:

@@ -1,7 +1,7 @@
 """Acts: their bytes, and the one way on which they are done."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.acts.act import Act, read_act
@@ -63,6 +63,7 @@ def test_an_act_has_one_spelling() -> None:
 
 
 @given(st.dictionaries(st.text(st.characters(max_codepoint=126), max_size=8), DETAILS, max_size=4), TEXT)
+@settings(deadline=None)
 def test_an_act_is_read_as_it_was_written(details: dict[str, object], subject: str) -> None:
     made = Act(kind="x.y", actor="a", subject=subject, details=details)
     assert read_act(bytes(made)) == made
