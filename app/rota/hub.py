@@ -3,17 +3,22 @@
 import asyncio
 import time
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import structlog
 
 from rota import __version__
 from rota.coordination.leader import Leader
 from rota.errors import EXIT_FAILED, ConfigurationError, RotaError, UnreachableError
-from rota.health import DatabaseHealth, Health
+from rota.health import DatabaseHealth, Health, TlogHealth
 from rota.roles import in_order
 from rota.settings import Settings
 from rota.store.database import Database, Pulse
 from rota.store.migrations import program_schema, refuse_if_too_new
+from rota.tlog.log import Tlog
+
+if TYPE_CHECKING:
+    from rota.tlog.segments import Tail
 
 REFRESH = 2.0  # seconds between two looks at the database
 LATE = 2.0  # seconds after which the database counts as not answering
@@ -30,12 +35,13 @@ class Hub:
     """
 
     def __init__(
-        self, settings: Settings, database: Database, leader: Leader, tasks: tuple[str, ...]
+        self, settings: Settings, database: Database, leader: Leader, tlog: Tlog, tasks: tuple[str, ...]
     ) -> None:
         """Put a process together; nothing runs until `start`."""
         self.settings = settings
         self.database = database
         self.leader = leader
+        self.tlog = tlog
         self.draining = asyncio.Event()
         self.settled = asyncio.Event()
         self.failed = asyncio.Event()
@@ -51,6 +57,7 @@ class Hub:
         )
         self._background: asyncio.Task[None] | None = None
         self._pulse: asyncio.Task[Pulse] | None = None
+        self._look_of_tlog: asyncio.Task[Tail] | None = None
 
     @property
     def health(self) -> Health:
@@ -76,10 +83,11 @@ class Hub:
         """Stop what is left and let go of the database."""
         self.draining.set()
         await self.resign()
-        for task in (self._background, self._pulse):
+        for task in (self._background, self._pulse, self._look_of_tlog):
             if task is not None:
                 task.cancel()
                 await asyncio.wait({task}, timeout=LATE)
+        await self.tlog.close()
         await self.database.close()
         log.info("stopped")
 
@@ -90,6 +98,7 @@ class Hub:
             while True:
                 await asyncio.sleep(REFRESH)
                 self._note(await self._look())
+                self._note_tlog(await self._look_at_tlog())
         except ConfigurationError as error:
             log.error("cannot run", reason=str(error))  # noqa: TRY400 - an operator's mistake, not a crash
             self._fail(error)
@@ -130,6 +139,25 @@ class Hub:
             return replace(known, reachable=False, reason=str(error))
         refuse_if_too_new(answer.tolerates, program_schema())
         return replace(known, reachable=True, reason="", server=answer.server, schema=answer.schema)
+
+    async def _look_at_tlog(self) -> TlogHealth:
+        """Look where the tlog ends. One look at a time: its thread hangs as long as the files do."""
+        if self._look_of_tlog is None:
+            self._look_of_tlog = asyncio.create_task(self.tlog.head(), name="hub.tlog")
+        done, _ = await asyncio.wait({self._look_of_tlog}, timeout=LATE)
+        known = self._health.tlog
+        if not done:
+            return replace(known, reason=f"no answer within {LATE:.0f} s")
+        look, self._look_of_tlog = self._look_of_tlog, None
+        try:
+            return TlogHealth(size=look.result().position.size)
+        except RotaError as error:
+            return replace(known, reason=str(error))
+
+    def _note_tlog(self, tlog: TlogHealth) -> None:
+        if tlog.reason and tlog.reason != self._health.tlog.reason:
+            log.warning("tlog unusable", reason=tlog.reason)
+        self._health = replace(self._health, tlog=tlog)
 
     def _note(self, database: DatabaseHealth) -> None:
         before = self._health.database

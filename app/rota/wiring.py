@@ -7,6 +7,7 @@ import os
 import pwd
 from typing import TYPE_CHECKING
 
+from rota.acts.access import make_tlog
 from rota.coordination.leader import Leader
 from rota.coordination.local import LocalLocks
 from rota.coordination.locks import Locks
@@ -28,7 +29,8 @@ def make_hub(settings: Settings) -> Hub:
     entries = tasks_for(settings)
     for entry in entries:
         leader.run(entry.name, entry.body(settings, database))
-    return Hub(settings, database, leader, tuple(entry.name for entry in entries))
+    tlog = make_tlog(settings, database)
+    return Hub(settings, database, leader, tlog, tuple(entry.name for entry in entries))
 
 
 def make_database(settings: Settings) -> Database:

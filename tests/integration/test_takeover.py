@@ -16,7 +16,7 @@ from tests.support.postgres import Server, free_port
 from tests.support.process import Hub
 from tests.support.settings import postgres_environ
 
-SINGLETONS = ["backups.scheduler", "maintenance.nightly"]
+SINGLETONS = ["backups.scheduler", "maintenance.nightly", "tlog.checkpointer", "tlog.outbox"]
 
 Pair = tuple[Hub, Hub]
 

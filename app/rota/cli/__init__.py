@@ -13,6 +13,8 @@ _COMMANDS = {
     "migrate": ("rota.cli.migrate", "Bring the database's schema up to date."),
     "serve": ("rota.cli.serve", "Run the hub: every role, or those you name."),
     "settings": ("rota.cli.settings", "Print the settings in force, and where each came from."),
+    "tlog": ("rota.cli.tlog", "Look at the transparency log, prove and verify its entries."),
+    "witness": ("rota.cli.witness", "Witness other hubs' transparency logs."),
 }
 
 

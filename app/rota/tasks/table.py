@@ -8,7 +8,9 @@ from rota.roles import Role
 from rota.settings import Settings
 from rota.store.database import Database
 from rota.tasks.backups import Scheduler
+from rota.tasks.checkpointer import Checkpointer
 from rota.tasks.maintenance import Nightly
+from rota.tasks.outbox import Drain
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class TaskEntry:
 TABLE: tuple[TaskEntry, ...] = (
     TaskEntry("maintenance.nightly", Role.WORKER, primary=True, body=Nightly),
     TaskEntry("backups.scheduler", Role.WORKER, primary=True, body=Scheduler),
+    TaskEntry("tlog.checkpointer", Role.WEB, primary=False, body=Checkpointer),
+    TaskEntry("tlog.outbox", Role.WEB, primary=False, body=Drain),
 )
 
 

@@ -79,6 +79,10 @@ class _HubCollector(Collector):
         yield GaugeMetricFamily(
             "rota_database_reachable", "1 while the database answers.", value=health.database.reachable
         )
+        yield GaugeMetricFamily(
+            "rota_tlog_usable", "1 while the log can be used.", value=not health.tlog.reason
+        )
+        yield GaugeMetricFamily("rota_tlog_entries", "Entries of the log.", value=health.tlog.size)
         yield GaugeMetricFamily("rota_draining", "1 once told to stop.", value=health.draining)
 
 
