@@ -7,6 +7,8 @@ import os
 import pwd
 from typing import TYPE_CHECKING
 
+from rota.coordination.bus.bus import Bus
+from rota.coordination.bus.local import LocalBus
 from rota.coordination.leader import Leader
 from rota.coordination.local import LocalLocks
 from rota.coordination.locks import Locks
@@ -52,6 +54,15 @@ def make_locks(settings: Settings, database: Database) -> Locks:
     from rota.coordination.advisory import AdvisoryLocks
 
     return AdvisoryLocks(_address(settings, settings.database.direct_url or settings.database.url))
+
+
+def make_bus(settings: Settings) -> Bus:
+    """Return the event bus that goes with the database, not yet started."""
+    if settings.sqlite:
+        return LocalBus()
+    from rota.coordination.bus.notify import NotifyBus
+
+    return NotifyBus(_address(settings, settings.database.direct_url or settings.database.url))
 
 
 def holder(settings: Settings) -> str:

@@ -41,6 +41,8 @@ MAY_CATCH_ALL = {
     ("rota.hub", "_live"),
     ("rota.coordination.leader", "_live"),
     ("rota.coordination.leader", "_contend"),
+    ("rota.coordination.bus.notify", "_listen"),
+    ("rota.coordination.bus.notify", "_send"),
 }
 SHELLS = {"system", "popen", "getoutput", "getstatusoutput", "create_subprocess_shell"}
 
