@@ -43,6 +43,7 @@ MAY_CATCH_ALL = {
     ("rota.coordination.leader", "_contend"),
     ("rota.coordination.bus.notify", "_listen"),
     ("rota.coordination.bus.notify", "_send"),
+    ("rota.coordination.queue.worker", "_attempt"),
 }
 SHELLS = {"system", "popen", "getoutput", "getstatusoutput", "create_subprocess_shell"}
 

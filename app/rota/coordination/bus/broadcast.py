@@ -48,6 +48,10 @@ class Subscription:
             await self._bell.wait()
         return self._waiting.popleft()
 
+    def skip(self) -> None:
+        """Pass over what waits: whoever looks now knows it already."""
+        self._waiting.clear()
+
     def close(self) -> None:
         """Hear nothing more."""
         self._broadcast.forget(self)
