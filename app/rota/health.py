@@ -16,7 +16,7 @@ class DatabaseHealth:
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
-    """One view of the process. `tasks` are those started here, led or not."""
+    """One view of the process. `tasks` are those of this process, led or not; `residents` need no lock."""
 
     name: str
     version: str
@@ -24,6 +24,7 @@ class Health:
     primary: bool
     leading: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
+    residents: tuple[str, ...] = ()
     database: DatabaseHealth
     draining: bool = False
     started_at: int = field(default=0)  # microseconds since 1970, by this process's clock

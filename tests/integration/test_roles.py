@@ -42,7 +42,11 @@ class TestWorkerAlone:
 
     def test_with_an_address_it_serves_its_two_routes_and_no_other(self, port: int) -> None:
         health = json.loads(ask(port, "GET", "/health").body)
-        assert (health["status"], health["roles"], health["tasks"]) == ("ok", ["worker"], SINGLETONS)
+        assert (health["status"], health["roles"], health["tasks"]) == (
+            "ok",
+            ["worker"],
+            [*SINGLETONS, "queue.worker"],
+        )
         assert ask(port, "HEAD", "/health").status == 200
         assert ask(port, "GET", "/metrics", AUTHORISED).status == 200
         for path in ("/", "/version", "/health/process", "/live", "/login"):

@@ -59,7 +59,7 @@ class TestRoutes:
             "roles": ["web", "worker"],
             "primary": True,
             "leading": [],
-            "tasks": ["backups.scheduler", "maintenance.nightly"],
+            "tasks": ["backups.scheduler", "maintenance.nightly", "queue.worker"],
             "database": {},
             "draining": False,
         }

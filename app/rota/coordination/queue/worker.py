@@ -34,16 +34,20 @@ HERD = 0.02  # seconds over which the processes that find nothing spread their l
 MISSES = 3  # nudges in a row that led to nothing, after which a process is one of a herd
 LEAVE = 15.0  # seconds that handlers have to end when their worker stops; the unit allows more
 
+Tally = Counter[tuple[str, str]]  # (kind, outcome) → attempts
+
 log = structlog.get_logger("rota.queue")
 
 
 class Worker:
     """One process's part in the work. Owned by the event loop; runs once."""
 
-    def __init__(self, queue: Queue, kinds: Kinds, bus: Bus, slots: int = SLOTS) -> None:
-        """Take jobs of these kinds, so many at once."""
+    def __init__(
+        self, queue: Queue, kinds: Kinds, bus: Bus, slots: int = SLOTS, tally: Tally | None = None
+    ) -> None:
+        """Take jobs of these kinds, so many at once, and count what becomes of them."""
         self.id = secrets.token_hex(8)
-        self.tally: Counter[tuple[str, str]] = Counter()  # (kind, outcome) → attempts
+        self.tally: Tally = Counter() if tally is None else tally
         self._queue = queue
         self._kinds = kinds
         self._bus = bus
