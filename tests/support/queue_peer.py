@@ -35,7 +35,8 @@ class Handlers:
     async def effect(self, job: Job) -> None:
         """Wait as long as the payload says, then have an effect, in one transaction with the job's end."""
         self._note(job)
-        await asyncio.sleep(job.payload.get("seconds", 0))
+        for _ in range(int(job.payload.get("seconds", 0) * 100)):
+            await asyncio.sleep(0.01)
 
         async def work(tx: Transaction) -> None:
             await tx.run("backups.begin", name=str(job.id), cause="operator")

@@ -44,6 +44,7 @@ MAY_CATCH_ALL = {
     ("rota.coordination.bus.notify", "_listen"),
     ("rota.coordination.bus.notify", "_send"),
     ("rota.coordination.queue.worker", "_attempt"),
+    ("rota.coordination.residents", "_live"),
 }
 SHELLS = {"system", "popen", "getoutput", "getstatusoutput", "create_subprocess_shell"}
 

@@ -27,7 +27,7 @@ class Stop(Enum):
     LEAVING = "its worker stops"
 
 
-@dataclass
+@dataclass(eq=False)
 class Attempt:
     """The `Job` that a handler is given, and its standing. Owned by its worker."""
 

@@ -19,7 +19,7 @@ from rota.coordination.bus.bus import Bus
 from rota.coordination.bus.events import JobWaiting, Topic
 from rota.coordination.queue.attempt import Attempt, Stop, described
 from rota.coordination.queue.job import Claimed, PayloadError, PutBack, decode
-from rota.coordination.queue.kinds import LEASE, Kind, Kinds, after_failure, without_trying
+from rota.coordination.queue.kinds import Kind, Kinds, after_failure, without_trying
 from rota.coordination.queue.pace import Pace
 from rota.coordination.queue.queue import Queue, Settled
 from rota.errors import BusyError, RotaError, UnreachableError
@@ -54,7 +54,7 @@ class Worker:
         self._slots = slots
         self._pace = Pace(slots)
         self._waiting: deque[tuple[Claimed, float]] = deque()  # claimed, not begun; and when
-        self._running: dict[tuple[int, int], Attempt] = {}
+        self._running: set[Attempt] = set()
         self._settled = Settled()
         self._bell = asyncio.Event()  # something for the next turn
         self._supply = asyncio.Event()  # something for the slots
@@ -151,7 +151,7 @@ class Worker:
         if nudged:
             self._misses = 0 if claimed else self._misses + 1
         for job in claimed:
-            for attempt in self._running.values():
+            for attempt in self._running:
                 if attempt.id == job.id:
                     attempt.end(Stop.LOST)  # ours once, lost, and ours again
             verdict = without_trying(self._kinds, job)
@@ -183,10 +183,10 @@ class Worker:
                 async with asyncio.timeout_at(end):
                     await self._bell.wait()
             self._bell.clear()
-        for attempt in self._running.values():
+        for attempt in self._running:
             attempt.end(Stop.LEAVING)
         if self._running:
-            log.warning("jobs are left to their leases", jobs=sorted(a.id for a in self._running.values()))
+            log.warning("jobs are left to their leases", jobs=sorted(attempt.id for attempt in self._running))
         if self._settled:
             await self._turn(0)
 
@@ -205,7 +205,7 @@ class Worker:
         """Make one attempt, and note how it ended."""
         now = asyncio.get_running_loop().time()
         attempt = Attempt(claimed, kind, self._queue, self.id, now, leased, asyncio.current_task())
-        self._running[claimed.id, claimed.attempts] = attempt
+        self._running.add(attempt)
         error = ""
         try:
             attempt.payload = decode(claimed.payload)
@@ -221,7 +221,7 @@ class Worker:
             log.exception("attempt failed", kind=kind.name, job=claimed.id, attempt=claimed.attempts)
             error = described(unknown)
         finally:
-            del self._running[claimed.id, claimed.attempts]
+            self._running.discard(attempt)
         attempt.settle()
         self._note(attempt, error)
 
@@ -267,13 +267,13 @@ class Worker:
         while True:
             await asyncio.sleep(tick)
             self._give_back(IDLE)
-            for attempt in list(self._running.values()):
+            for attempt in self._running:
                 if loop.time() - attempt.since >= attempt.kind.limit:
                     attempt.end(Stop.LATE)
                 elif loop.time() - attempt.leased >= attempt.kind.lease:
                     attempt.end(Stop.LOST)  # by our own clock, though nobody could tell us
             if renewal is None or renewal.done():
-                due = [a for a in self._running.values() if _renewable(a, loop.time() + tick)]
+                due = [each for each in self._running if _renewable(each, loop.time() + tick)]
                 renewal = loop.create_task(self._renew(due), name="queue.renewal") if due else None
 
     async def _renew(self, attempts: list[Attempt]) -> None:
@@ -287,7 +287,7 @@ class Worker:
         for attempt in attempts:
             if attempt.id in kept:
                 attempt.leased = began
-            elif (attempt.id, attempt.attempt) in self._running and not attempt.finished:
+            elif attempt in self._running and not attempt.finished:
                 log.warning("lease lost", kind=attempt.kind.name, job=attempt.id)
                 attempt.end(Stop.LOST)
 
@@ -308,5 +308,4 @@ class Worker:
 
 
 def _renewable(attempt: Attempt, now: float) -> bool:
-    lease = attempt.kind.lease or LEASE
-    return attempt.stop is None and now - attempt.leased >= lease / RENEWALS
+    return attempt.stop is None and now - attempt.leased >= attempt.kind.lease / RENEWALS
