@@ -27,7 +27,7 @@ class Stop(Enum):
     LEAVING = "its worker stops"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Attempt:
     """The `Job` that a handler is given, and its standing. Owned by its worker."""
 

@@ -9,6 +9,15 @@ LONGEST = 65536  # bytes of a payload: it names things, and what is large is a r
 ERROR = 4000  # characters kept of an error
 
 
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+# Made once: the functions of the module make one anew at each call.
+_ENCODE = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
+_DECODE = json.JSONDecoder(parse_constant=_refuse).decode
+
+
 class PayloadError(ValueError):
     """A payload is no strict JSON, or too long."""
 
@@ -57,7 +66,7 @@ class PutBack:
 def encode(payload: Mapping[str, object]) -> str:
     """Return a payload as strict JSON. Raises PayloadError for what is none."""
     try:
-        text = json.dumps(dict(payload), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        text = _ENCODE(dict(payload))
         size = len(text.encode())
     except (ValueError, TypeError, RecursionError) as error:
         raise PayloadError(f"a job's payload must be strict JSON: {error}") from error
@@ -73,7 +82,7 @@ def encode(payload: Mapping[str, object]) -> str:
 def decode(text: str) -> dict[str, Any]:
     """Read a stored payload. Raises PayloadError for what somebody else stored."""
     try:
-        payload = json.loads(text, parse_constant=_refuse)
+        payload = _DECODE(text)
     except (ValueError, RecursionError) as error:
         raise PayloadError(f"the stored payload is no strict JSON: {error}") from error
     if not isinstance(payload, dict):
@@ -97,7 +106,3 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for below in value:
             yield from _texts(below)
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")

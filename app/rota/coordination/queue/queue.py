@@ -109,6 +109,7 @@ class TableQueue:
         return await transaction.run("queue.finish", worker=worker, done=done) == 1
 
     async def _claim(self, transaction: Transaction, worker: str, kinds: Kinds, room: int) -> list[Claimed]:
+        await transaction.one("queue.follow_index")
         rows = await transaction.all(
             "queue.claim",
             worker=worker,

@@ -6,6 +6,11 @@ FROM json_to_recordset(%(jobs)s::json)
 ON CONFLICT (kind, dedupe_key) WHERE dedupe_key IS NOT NULL DO NOTHING
 RETURNING id
 
+-- name: follow_index
+-- For the claim in the same transaction: without statistics, as after a burst,
+-- the planner would read and sort the whole queue to find the first few that are due.
+SELECT set_config('enable_sort', 'off', true) AS planned
+
 -- name: claim
 -- The list of what is found is made once: in a sub-select the planner may ask
 -- again and claim more. Of rows whose lease ran out only one is taken at a time,
