@@ -6,11 +6,12 @@ SQL, so that the class is one.
 """
 
 import asyncio
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
+
+import msgspec
 
 from rota.coordination.bus.bus import Bus
 from rota.coordination.bus.events import JobWaiting
@@ -74,7 +75,7 @@ class TableQueue:
 
     async def enqueue(self, transaction: Transaction, *jobs: NewJob) -> list[int]:
         """Add jobs; an insert of many is one nudge for each kind."""
-        new = json.dumps([_row(job) for job in jobs])
+        new = _json([_row(job) for job in jobs])
         rows = await transaction.all("queue.enqueue", schema=self._schema, jobs=new)
         if rows:
             kinds = {job.kind for job in jobs if job.delay <= 0}
@@ -87,11 +88,12 @@ class TableQueue:
         async def work(transaction: Transaction) -> Turn:
             kept = 0
             if settled.done:
-                done = [{"id": job.id, "attempts": job.attempts} for job in settled.done]
-                kept += await transaction.run("queue.finish", worker=worker, done=json.dumps(done))
+                kept += await _finish(transaction, worker, settled.done)
             if settled.back:
-                back = [asdict(job) | {"uncounted": int(not job.counted)} for job in settled.back]
-                kept += await transaction.run("queue.put_back", worker=worker, back=json.dumps(back))
+                back = [
+                    msgspec.structs.asdict(job) | {"uncounted": int(not job.counted)} for job in settled.back
+                ]
+                kept += await transaction.run("queue.put_back", worker=worker, back=_json(back))
             lost = len(settled.done) + len(settled.back) - kept
             return Turn(await self._claim(transaction, worker, kinds, room) if room else [], lost)
 
@@ -99,14 +101,13 @@ class TableQueue:
 
     async def renew(self, worker: str, held: Iterable[tuple[Claimed, float]]) -> set[int]:
         """Renew in one statement."""
-        rows = json.dumps([{"id": job.id, "attempts": job.attempts, "lease": lease} for job, lease in held])
+        rows = _json([{"id": job.id, "attempts": job.attempts, "lease": lease} for job, lease in held])
         kept = await self._database.write(lambda tx: tx.all("queue.renew", worker=worker, held=rows))
         return {row["id"] for row in kept}
 
     async def finish(self, transaction: Transaction, worker: str, job: Claimed) -> bool:
         """Finish one job."""
-        done = json.dumps([{"id": job.id, "attempts": job.attempts}])
-        return await transaction.run("queue.finish", worker=worker, done=done) == 1
+        return await _finish(transaction, worker, [job]) == 1
 
     async def _claim(self, transaction: Transaction, worker: str, kinds: Kinds, room: int) -> list[Claimed]:
         await transaction.one("queue.follow_index")
@@ -114,7 +115,7 @@ class TableQueue:
             "queue.claim",
             worker=worker,
             schema=self._schema,
-            barred=json.dumps(sorted(kinds.barred)),
+            barred=_json(sorted(kinds.barred)),
             leases=kinds.leases,
             lease=LEASE,
             limit=room,
@@ -134,6 +135,16 @@ class TableQueue:
             elif since >= 0:
                 self._nudged[kind] = now + NUDGE - since
                 loop.call_later(NUDGE - since, self._bus.publish, JobWaiting(kind))
+
+
+async def _finish(transaction: Transaction, worker: str, done: list[Claimed]) -> int:
+    """Remove jobs that this worker holds; return how many it held."""
+    ids, attempts = _json([job.id for job in done]), _json([job.attempts for job in done])
+    return await transaction.run("queue.finish", worker=worker, ids=ids, attempts=attempts)
+
+
+def _json(rows: object) -> str:
+    return msgspec.json.encode(rows).decode()
 
 
 def _row(job: NewJob) -> dict[str, object]:

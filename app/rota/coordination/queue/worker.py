@@ -62,7 +62,7 @@ class Worker:
         self._nudged = False
         self._misses = 0
         self._ended = 0  # attempts since the last turn
-        self._turned = 0.0
+        self._spent = 0.0  # seconds that they took together
         self._poll_at = 0.0
         self._away = ""  # why the database cannot be reached: an outage is told once
 
@@ -122,7 +122,8 @@ class Worker:
         if turn.lost and not settled.again:
             self.tally["", "lost"] += turn.lost
             log.warning("results came too late and count for nothing", jobs=turn.lost)
-        self._measure(loop.time())
+        self._pace.note(self._ended, self._spent)
+        self._ended, self._spent = 0, 0.0
         if room:
             self._took(turn.claimed, room, began, nudged=nudged)
 
@@ -137,17 +138,13 @@ class Worker:
         self._look = True
         await asyncio.sleep(AGAIN * random.uniform(0.8, 1))  # noqa: S311 - spreads load, guards nothing
 
-    def _measure(self, now: float) -> None:
-        self._pace.note(self._ended, now - self._turned)
-        self._ended, self._turned = 0, now
-
     def _took(self, claimed: list[Claimed], room: int, began: float, *, nudged: bool) -> None:
         """Hand jobs to the slots, and decide whether to look again at once."""
         again = any(job.attempts > 1 for job in claimed)  # such rows come one at a time
         if len(claimed) >= room or again:
             self._look = True
         else:
-            self._pace.idle()
+            self._pace.forget()
         if nudged:
             self._misses = 0 if claimed else self._misses + 1
         for job in claimed:
@@ -192,18 +189,20 @@ class Worker:
 
     async def _slot(self) -> None:
         """Run handlers one after the other."""
+        loop = asyncio.get_running_loop()
         while True:
             while not self._waiting:
                 self._supply.clear()
                 await self._supply.wait()
             claimed, began = self._waiting.popleft()
-            await self._attempt(claimed, self._kinds.known[claimed.kind], began)
+            now = loop.time()
+            await self._attempt(claimed, self._kinds.known[claimed.kind], now, began)
             self._ended += 1
+            self._spent += loop.time() - now
             self._bell.set()
 
-    async def _attempt(self, claimed: Claimed, kind: Kind, leased: float) -> None:
+    async def _attempt(self, claimed: Claimed, kind: Kind, now: float, leased: float) -> None:
         """Make one attempt, and note how it ended."""
-        now = asyncio.get_running_loop().time()
         attempt = Attempt(claimed, kind, self._queue, self.id, now, leased, asyncio.current_task())
         self._running.add(attempt)
         error = ""
@@ -256,7 +255,7 @@ class Worker:
             self.tally[job.kind, "given back"] += 1
             self._settled.back.append(PutBack(job.id, job.attempts, counted=False))
         if given:
-            self._pace.idle()
+            self._pace.forget()
             self._bell.set()
 
     async def _keep(self) -> None:

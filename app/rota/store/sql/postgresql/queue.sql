@@ -39,7 +39,9 @@ RETURNING job.id, job.kind, job.payload, job.attempts
 
 -- name: finish
 WITH done AS MATERIALIZED (
-    SELECT id, attempts FROM json_to_recordset(%(done)s::json) AS each (id bigint, attempts integer)
+    SELECT id, attempts
+    FROM unnest(string_to_array(btrim(%(ids)s, '[]'), ',')::bigint[],
+                string_to_array(btrim(%(attempts)s, '[]'), ',')::integer[]) AS each (id, attempts)
 )
 DELETE FROM work_queue AS job USING done
 WHERE job.id = ANY (ARRAY(SELECT id FROM done)) AND job.id = done.id AND job.attempts = done.attempts

@@ -37,9 +37,9 @@ RETURNING id, kind, payload, attempts
 
 -- name: finish
 DELETE FROM work_queue
-WHERE id IN (SELECT json_extract(value, '$.id') FROM json_each(:done))
+WHERE id IN (SELECT value FROM json_each(:ids))
     AND (id, attempts) IN
-        (SELECT json_extract(value, '$.id'), json_extract(value, '$.attempts') FROM json_each(:done))
+        (SELECT value, json_extract(:attempts, '$[' || key || ']') FROM json_each(:ids))
     AND claimed_by = :worker
 
 -- name: put_back
