@@ -1,6 +1,7 @@
 """Tasks that every process with their role runs, without a lock: their rows settle who does what."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -72,4 +73,6 @@ class Residents:
             crashes = 1 if loop.time() - began >= RAN_WELL else crashes + 1
             rest = min(REST_MOST, REST * 2 ** (crashes - 1))
             log.warning("task rests", task=name, crashes=crashes, seconds=rest)
-            await asyncio.wait({loop.create_task(self._stopping.wait())}, timeout=rest)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(rest):
+                    await self._stopping.wait()
