@@ -95,7 +95,10 @@ class TableQueue:
                 ]
                 kept += await transaction.run("queue.put_back", worker=worker, back=_json(back))
             lost = len(settled.done) + len(settled.back) - kept
-            return Turn(await self._claim(transaction, worker, kinds, room) if room else [], lost)
+            if not room:
+                return Turn([], lost)
+            await transaction.one("queue.prepare", durable=bool(settled))
+            return Turn(await self._claim(transaction, worker, kinds, room), lost)
 
         return await self._database.write(work)
 
@@ -110,7 +113,6 @@ class TableQueue:
         return await _finish(transaction, worker, [job]) == 1
 
     async def _claim(self, transaction: Transaction, worker: str, kinds: Kinds, room: int) -> list[Claimed]:
-        await transaction.one("queue.follow_index")
         rows = await transaction.all(
             "queue.claim",
             worker=worker,

@@ -6,10 +6,14 @@ FROM json_to_recordset(%(jobs)s::json)
 ON CONFLICT (kind, dedupe_key) WHERE dedupe_key IS NOT NULL DO NOTHING
 RETURNING id
 
--- name: follow_index
--- For the claim in the same transaction: without statistics, as after a burst,
--- the planner would read and sort the whole queue to find the first few that are due.
-SELECT set_config('enable_sort', 'off', true) AS planned
+-- name: prepare
+-- For the claim in the same transaction. Without statistics, as after a burst,
+-- the planner would read and sort the whole queue to find the first few that are
+-- due. And a claim alone need not be on disk before it is acted on: what a crash
+-- of the server forgets is claimed again, and its first worker refused.
+SELECT set_config('enable_sort', 'off', true) AS sorting,
+       set_config('synchronous_commit',
+                  CASE WHEN %(durable)s THEN current_setting('synchronous_commit') ELSE 'off' END, true) AS synchronous
 
 -- name: claim
 -- The list of what is found is made once: in a sub-select the planner may ask

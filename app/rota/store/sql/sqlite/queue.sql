@@ -8,9 +8,9 @@ WHERE true -- without it the parser takes ON for that of a join
 ON CONFLICT (kind, dedupe_key) WHERE dedupe_key IS NOT NULL DO NOTHING
 RETURNING id
 
--- name: follow_index
--- Nothing to say: SQLite follows the index of what is due.
-SELECT 'off' AS planned
+-- name: prepare
+-- Nothing to prepare: SQLite follows the index of what is due.
+SELECT 'off' AS sorting, :durable AS synchronous
 
 -- name: claim
 -- Of rows whose lease ran out only one is taken at a time, so that a job which
