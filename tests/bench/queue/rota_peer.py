@@ -18,7 +18,7 @@ from rota.settings import load
 from rota.store.database import Database
 from rota.store.jobs import Jobs
 
-SCHEMA = "rota"
+SCHEMA = "hub"  # not the name of the role: that would come first in the path of every peer
 
 counter = Counter()
 
