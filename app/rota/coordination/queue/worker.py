@@ -108,10 +108,10 @@ class Worker:
         """Settle what has ended and claim what there is room for."""
         loop = asyncio.get_running_loop()
         settled, self._settled = self._settled, Settled()
-        nudged, self._nudged = self._nudged and room > 0, False
+        nudged = self._nudged and room > 0
         began = loop.time()
         if room:
-            self._look = False
+            self._look = self._nudged = False
             self._poll_at = began + POLL * random.uniform(0.9, 1.1)  # noqa: S311 - spreads load
         try:
             turn = await self._queue.turn(self.id, settled, self._kinds, room)
