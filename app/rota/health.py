@@ -24,7 +24,7 @@ class TlogHealth:
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
-    """One view of the process. `tasks` are those started here, led or not."""
+    """One view of the process. `tasks` are those of this process, led or not; `residents` need no lock."""
 
     name: str
     version: str
@@ -32,6 +32,7 @@ class Health:
     primary: bool
     leading: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
+    residents: tuple[str, ...] = ()
     database: DatabaseHealth
     tlog: TlogHealth = field(default_factory=TlogHealth)
     draining: bool = False

@@ -2,13 +2,19 @@
 
 import asyncio
 import time
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import structlog
 
 from rota import __version__
+from rota.coordination.bus.bus import Bus
 from rota.coordination.leader import Leader
+from rota.coordination.queue.queue import Queue
+from rota.coordination.queue.watch import Watch
+from rota.coordination.queue.worker import Tally
+from rota.coordination.residents import Residents
 from rota.errors import EXIT_FAILED, ConfigurationError, RotaError, UnreachableError
 from rota.health import DatabaseHealth, Health, TlogHealth
 from rota.roles import in_order
@@ -26,6 +32,18 @@ LATE = 2.0  # seconds after which the database counts as not answering
 log = structlog.get_logger("rota.hub")
 
 
+@dataclass(frozen=True)
+class Coordination:
+    """What makes one hub of several processes. `tally` counts the jobs that this one took."""
+
+    leader: Leader
+    residents: Residents
+    bus: Bus
+    queue: Queue
+    watch: Watch
+    tally: Tally = field(default_factory=Counter)
+
+
 class Hub:
     """Starts without waiting for the database, keeps trying, and stops in order.
 
@@ -35,12 +53,18 @@ class Hub:
     """
 
     def __init__(
-        self, settings: Settings, database: Database, leader: Leader, tlog: Tlog, tasks: tuple[str, ...]
+        self,
+        settings: Settings,
+        database: Database,
+        together: Coordination,
+        tlog: Tlog,
+        tasks: tuple[str, ...],
     ) -> None:
         """Put a process together; nothing runs until `start`."""
         self.settings = settings
         self.database = database
-        self.leader = leader
+        self.together = together
+        self.leader = together.leader
         self.tlog = tlog
         self.draining = asyncio.Event()
         self.settled = asyncio.Event()
@@ -52,6 +76,7 @@ class Hub:
             roles=tuple(in_order(settings.roles)),
             primary=settings.server.primary,
             tasks=tasks,
+            residents=tuple(together.residents.names()),
             database=DatabaseHealth(kind="sqlite" if settings.sqlite else "postgresql"),
             started_at=time.time_ns() // 1000,
         )
@@ -76,7 +101,8 @@ class Hub:
         return self.failure.exit_code if isinstance(self.failure, RotaError) else EXIT_FAILED
 
     async def resign(self) -> None:
-        """Give back every lock: the first thing that a stop does."""
+        """Give back every lock and take no more jobs: the first thing that a stop does."""
+        self.together.residents.ask()
         await self.leader.resign()
 
     async def stop(self) -> None:
@@ -87,13 +113,17 @@ class Hub:
             if task is not None:
                 task.cancel()
                 await asyncio.wait({task}, timeout=LATE)
+        await self.together.residents.stop()
         await self.tlog.close()
+        await self.together.bus.close()
         await self.database.close()
         log.info("stopped")
 
     async def _live(self) -> None:
         try:
             await self._open()
+            self.together.bus.start()
+            self.together.residents.start()
             self.leader.start()
             while True:
                 await asyncio.sleep(REFRESH)

@@ -14,6 +14,7 @@ TOKEN = "a-token-for-metrics"
 AUTHORISED = f"Authorization: Bearer {TOKEN}"
 WORKERS = ["backups.scheduler", "maintenance.nightly"]
 WEBS = ["tlog.checkpointer", "tlog.outbox"]
+RESIDENTS = ["queue.worker"]  # every worker runs them, and none leads them
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ class TestWorkerAlone:
 
     def test_with_an_address_it_serves_its_two_routes_and_no_other(self, port: int) -> None:
         health = json.loads(ask(port, "GET", "/health").body)
-        assert (health["status"], health["roles"], health["tasks"]) == ("ok", ["worker"], WORKERS)
+        assert (health["status"], health["roles"], health["tasks"]) == ("ok", ["worker"], WORKERS + RESIDENTS)
         assert ask(port, "HEAD", "/health").status == 200
         assert ask(port, "GET", "/metrics", AUTHORISED).status == 200
         for path in ("/", "/version", "/health/process", "/live", "/login"):
@@ -102,7 +103,7 @@ def test_a_process_that_is_not_on_the_primary_leaves_its_tasks_alone(
     hub = Hub.start(tmp_path / "log", elsewhere, port=free_port())
     hubs.append(hub)
     health = hub.wait().health()
-    assert (health["roles"], health["primary"], health["tasks"]) == (["web", "worker"], False, WEBS)
+    assert (health["roles"], health["primary"], health["tasks"]) == (["web", "worker"], False, RESIDENTS + WEBS)
 
 
 def test_the_variable_that_names_no_role_means_every_role(

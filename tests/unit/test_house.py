@@ -42,6 +42,10 @@ MAY_CATCH_ALL = {
     ("rota.hub", "_live"),
     ("rota.coordination.leader", "_live"),
     ("rota.coordination.leader", "_contend"),
+    ("rota.coordination.bus.notify", "_listen"),
+    ("rota.coordination.bus.notify", "_send"),
+    ("rota.coordination.queue.worker", "_attempt"),
+    ("rota.coordination.residents", "_live"),
 }
 SHELLS = {"system", "popen", "getoutput", "getstatusoutput", "create_subprocess_shell"}
 
