@@ -103,7 +103,11 @@ def test_a_process_that_is_not_on_the_primary_leaves_its_tasks_alone(
     hub = Hub.start(tmp_path / "log", elsewhere, port=free_port())
     hubs.append(hub)
     health = hub.wait().health()
-    assert (health["roles"], health["primary"], health["tasks"]) == (["web", "worker"], False, RESIDENTS + WEBS)
+    assert (health["roles"], health["primary"], health["tasks"]) == (
+        ["web", "worker"],
+        False,
+        RESIDENTS + WEBS,
+    )
 
 
 def test_the_variable_that_names_no_role_means_every_role(

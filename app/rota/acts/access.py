@@ -26,7 +26,9 @@ def make_tlog(settings: Settings, database: Database) -> Tlog:
     checkpoint_signer(settings)
     read_policy(settings)
 
-    rules = Rules(shared=True, sleep=sleep_longer) if mount.shared else Rules()
+    # A cluster's directory may be mounted after this process has started.
+    shared = mount.shared or not settings.sqlite
+    rules = Rules(shared=True, sleep=sleep_longer) if shared else Rules()
 
     async def open_records() -> Records:
         signer = checkpoint_signer(settings, make=True)
