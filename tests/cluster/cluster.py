@@ -175,7 +175,7 @@ class Cluster:
 
 
 def unsettled(health: dict[str, dict[str, Any]]) -> list[str]:
-    """Return what keeps a cluster from being whole: each process well, each singleton led exactly once. Pure."""
+    """Return what keeps a cluster from being whole: all are well, each singleton is led once. Pure."""
     said = [
         f"{name} is {one.get('status', 'silent')} {one.get('reason', '')}".rstrip()
         for name, one in sorted(health.items())
