@@ -38,7 +38,13 @@ def main() -> int:
         for number in range(given.rounds):
             for system in chosen:
                 rounds[system.name].append(bench.round(system))
-                print(f"  round {number + 1}: {system.name}, load {is_quiet()}", flush=True)
+                newest = {title: of(rounds[system.name][-1:]) for title, of in COLUMNS}
+                print(
+                    f"round {number + 1}, load {is_quiet()}",
+                    *_table({system.name: newest}),
+                    sep="\n",
+                    flush=True,
+                )
     finally:
         server.destroy()
     table = {name: {title: of(each) for title, of in COLUMNS} for name, each in rounds.items()}
