@@ -400,7 +400,7 @@ PAYLOAD = st.dictionaries(
 )
 
 
-@examples(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(payload=PAYLOAD)
 def test_every_payload_of_strict_json_comes_back_as_it_was(
     settings: Settings, payload: Mapping[str, object]

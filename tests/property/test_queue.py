@@ -241,7 +241,7 @@ def test_jobs_are_never_lost_and_finish_at_most_once(settings: Settings) -> None
         try:
             run_state_machine_as_test(
                 cast("type[RuleBasedStateMachine]", partial(Queueing, settings, database, runner)),
-                settings=hypothesis.settings(max_examples=40, stateful_step_count=30, deadline=None),
+                settings=hypothesis.settings(max_examples=20, stateful_step_count=30, deadline=None),
             )
         finally:
             runner.run(database.close())
