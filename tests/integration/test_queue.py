@@ -116,7 +116,7 @@ async def test_workers_that_are_killed_lose_no_job_and_no_effect_happens_twice(
     ours: Settings, database: Database, workers: Workers
 ) -> None:
     first, second = workers.start(1.0), workers.start(1.0)
-    jobs = await put(ours, database, 500, seconds=0.4)
+    jobs = await put(ours, database, 200, seconds=0.4)
     for victim in (first, second):
         before = len(effects(ours))
         wait_for(lambda: len(effects(ours)) > before + 20, within=30)  # noqa: B023
