@@ -1,6 +1,6 @@
 # The project's verbs. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: .have-python help run test venv lock fmt lint type unit bench lab-images lab lab-down
+.PHONY: .have-python help run test venv lock fmt lint type unit bench bench-queue bench-tlog lab-images lab lab-down
 
 PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -40,6 +40,12 @@ unit: venv ## the quick tests
 
 bench: venv ## measurements, as ratios against named peers
 	@$(PY) -m tests.bench
+
+bench-queue: venv ## the work queue beside named peers, which are fetched once
+	@$(PY) -m tests.bench.queue
+
+bench-tlog: venv ## appends to the transparency log, beside a file for each tile
+	@$(PY) -m tests.bench.tlog
 
 lab-images: .have-python ## the lab's root file systems, built where absent (root)
 	@molecule/labctl packages

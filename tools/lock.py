@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("requirements", "requirements-build", "requirements-dev")
+FILES = ("requirements", "requirements-build", "requirements-dev", "tests/bench/queue/requirements")
 
 
 def main() -> int:

@@ -10,6 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # The tests start servers of their own from these; Debian's own instances are not used.
 SERVERS = ("postgresql", "pgbouncer", "haproxy", "iproute2")
+# Faults are injected with strace; the Go project's own verifier reads what our log makes.
+TOOLS = ("strace", "golang-go", "golang-golang-x-mod-dev")
 LEFT_OUT = "the lab's own tests and the Molecule scenarios, on real systemd hosts made on the spot"
 
 
@@ -20,7 +22,7 @@ def main() -> int:
     lab = parser.parse_args().lab != "0"
     if os.geteuid() != 0:
         return _without_root(lab=lab)
-    missing = [name for name in SERVERS if not _installed(name)]
+    missing = [name for name in (*SERVERS, *TOOLS) if not _installed(name)]
     if missing:
         _apt_get(missing)
     if lab:
@@ -36,7 +38,7 @@ def _without_root(*, lab: bool) -> int:
             file=sys.stderr,
         )
         return 1
-    missing = [name for name in SERVERS if not _installed(name)]
+    missing = [name for name in (*SERVERS, *TOOLS) if not _installed(name)]
     if missing:
         names = " ".join(missing)
         print(f"The tests start servers of their own. Install them:  apt install {names}", file=sys.stderr)

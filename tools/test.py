@@ -19,7 +19,7 @@ CHECKS = {
     "type": [["mypy", *TYPED]],
 }
 # The quick ones first, the hosts last.
-SUITES = ("unit", "contract", "property", "security", "kit", "integration", "lab", "scenarios")
+SUITES = ("unit", "contract", "property", "security", "kit", "interop", "integration", "lab", "scenarios")
 
 
 def main() -> int:

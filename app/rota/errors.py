@@ -53,3 +53,27 @@ class FencedError(RotaError):
 
 class BackupError(RotaError):
     """A backup could not be made, or is not what it says it is."""
+
+
+class TlogError(RotaError):
+    """The transparency log cannot be used as asked."""
+
+
+class MalformedError(TlogError):
+    """Something that came from elsewhere is not what it must be, byte for byte."""
+
+
+class SignatureError(TlogError):
+    """A signature is missing or does not fit."""
+
+
+class ProofError(TlogError):
+    """A proof does not prove what it says."""
+
+
+class DamagedError(TlogError):
+    """The tlog's own files are not what was once written; a person must look."""
+
+
+class QuorumError(TlogError):
+    """Too few witnesses have cosigned."""

@@ -15,8 +15,16 @@ class DatabaseHealth:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TlogHealth:
+    """Whether the transparency log can be used; `size` is that of the last look."""
+
+    reason: str = ""
+    size: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Health:
-    """One view of the process. `tasks` are those started here, led or not."""
+    """One view of the process. `tasks` are those of this process, led or not; `residents` need no lock."""
 
     name: str
     version: str
@@ -24,14 +32,18 @@ class Health:
     primary: bool
     leading: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
+    residents: tuple[str, ...] = ()
     database: DatabaseHealth
+    tlog: TlogHealth = field(default_factory=TlogHealth)
     draining: bool = False
     started_at: int = field(default=0)  # microseconds since 1970, by this process's clock
 
     @property
     def reason(self) -> str:
         """Why this process cannot do its work; empty when it can."""
-        return "" if self.database.reachable else f"database: {self.database.reason}"
+        if not self.database.reachable:
+            return f"database: {self.database.reason}"
+        return f"tlog: {self.tlog.reason}" if self.tlog.reason else ""
 
     def document(self) -> dict[str, object]:
         """Return what `/health` answers."""
@@ -50,5 +62,9 @@ class Health:
             "leading": list(self.leading),
             "tasks": list(self.tasks),
             "database": database,
+            "tlog": {
+                "reachable": not self.tlog.reason,
+                **({"reason": self.tlog.reason} if self.tlog.reason else {"size": self.tlog.size}),
+            },
             "draining": self.draining,
         }

@@ -2,23 +2,46 @@
 
 import asyncio
 import time
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import structlog
 
 from rota import __version__
+from rota.coordination.bus.bus import Bus
 from rota.coordination.leader import Leader
+from rota.coordination.queue.queue import Queue
+from rota.coordination.queue.watch import Watch
+from rota.coordination.queue.worker import Tally
+from rota.coordination.residents import Residents
 from rota.errors import EXIT_FAILED, ConfigurationError, RotaError, UnreachableError
-from rota.health import DatabaseHealth, Health
+from rota.health import DatabaseHealth, Health, TlogHealth
 from rota.roles import in_order
 from rota.settings import Settings
 from rota.store.database import Database, Pulse
 from rota.store.migrations import program_schema, refuse_if_too_new
+from rota.tlog.log import Tlog
+
+if TYPE_CHECKING:
+    from rota.tlog.segments import Tail
 
 REFRESH = 2.0  # seconds between two looks at the database
 LATE = 2.0  # seconds after which the database counts as not answering
 
 log = structlog.get_logger("rota.hub")
+
+
+@dataclass(frozen=True)
+class Coordination:
+    """What makes one hub of several processes. `tally` counts the jobs that this one took."""
+
+    leader: Leader
+    residents: Residents
+    bus: Bus
+    queue: Queue
+    watch: Watch
+    tally: Tally = field(default_factory=Counter)
 
 
 class Hub:
@@ -30,12 +53,19 @@ class Hub:
     """
 
     def __init__(
-        self, settings: Settings, database: Database, leader: Leader, tasks: tuple[str, ...]
+        self,
+        settings: Settings,
+        database: Database,
+        together: Coordination,
+        tlog: Tlog,
+        tasks: tuple[str, ...],
     ) -> None:
         """Put a process together; nothing runs until `start`."""
         self.settings = settings
         self.database = database
-        self.leader = leader
+        self.together = together
+        self.leader = together.leader
+        self.tlog = tlog
         self.draining = asyncio.Event()
         self.settled = asyncio.Event()
         self.failed = asyncio.Event()
@@ -46,11 +76,13 @@ class Hub:
             roles=tuple(in_order(settings.roles)),
             primary=settings.server.primary,
             tasks=tasks,
+            residents=tuple(together.residents.names()),
             database=DatabaseHealth(kind="sqlite" if settings.sqlite else "postgresql"),
             started_at=time.time_ns() // 1000,
         )
         self._background: asyncio.Task[None] | None = None
         self._pulse: asyncio.Task[Pulse] | None = None
+        self._look_of_tlog: asyncio.Task[Tail] | None = None
 
     @property
     def health(self) -> Health:
@@ -69,27 +101,34 @@ class Hub:
         return self.failure.exit_code if isinstance(self.failure, RotaError) else EXIT_FAILED
 
     async def resign(self) -> None:
-        """Give back every lock: the first thing that a stop does."""
+        """Give back every lock and take no more jobs: the first thing that a stop does."""
+        self.together.residents.ask()
         await self.leader.resign()
 
     async def stop(self) -> None:
         """Stop what is left and let go of the database."""
         self.draining.set()
         await self.resign()
-        for task in (self._background, self._pulse):
+        for task in (self._background, self._pulse, self._look_of_tlog):
             if task is not None:
                 task.cancel()
                 await asyncio.wait({task}, timeout=LATE)
+        await self.together.residents.stop()
+        await self.tlog.close()
+        await self.together.bus.close()
         await self.database.close()
         log.info("stopped")
 
     async def _live(self) -> None:
         try:
             await self._open()
+            self.together.bus.start()
+            self.together.residents.start()
             self.leader.start()
             while True:
                 await asyncio.sleep(REFRESH)
                 self._note(await self._look())
+                self._note_tlog(await self._look_at_tlog())
         except ConfigurationError as error:
             log.error("cannot run", reason=str(error))  # noqa: TRY400 - an operator's mistake, not a crash
             self._fail(error)
@@ -130,6 +169,25 @@ class Hub:
             return replace(known, reachable=False, reason=str(error))
         refuse_if_too_new(answer.tolerates, program_schema())
         return replace(known, reachable=True, reason="", server=answer.server, schema=answer.schema)
+
+    async def _look_at_tlog(self) -> TlogHealth:
+        """Look where the tlog ends. One look at a time: its thread hangs as long as the files do."""
+        if self._look_of_tlog is None:
+            self._look_of_tlog = asyncio.create_task(self.tlog.head(), name="hub.tlog")
+        done, _ = await asyncio.wait({self._look_of_tlog}, timeout=LATE)
+        known = self._health.tlog
+        if not done:
+            return replace(known, reason=f"no answer within {LATE:.0f} s")
+        look, self._look_of_tlog = self._look_of_tlog, None
+        try:
+            return TlogHealth(size=look.result().position.size)
+        except RotaError as error:
+            return replace(known, reason=str(error))
+
+    def _note_tlog(self, tlog: TlogHealth) -> None:
+        if tlog.reason and tlog.reason != self._health.tlog.reason:
+            log.warning("tlog unusable", reason=tlog.reason)
+        self._health = replace(self._health, tlog=tlog)
 
     def _note(self, database: DatabaseHealth) -> None:
         before = self._health.database

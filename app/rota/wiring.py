@@ -7,15 +7,22 @@ import os
 import pwd
 from typing import TYPE_CHECKING
 
+from rota.acts.access import make_tlog
+from rota.coordination.bus.bus import Bus
+from rota.coordination.bus.local import LocalBus
 from rota.coordination.leader import Leader
 from rota.coordination.local import LocalLocks
 from rota.coordination.locks import Locks
+from rota.coordination.queue.queue import TableQueue
+from rota.coordination.queue.watch import Watch
+from rota.coordination.residents import Residents
 from rota.errors import ConfigurationError
-from rota.hub import Hub
+from rota.hub import Coordination, Hub
 from rota.settings import Settings
 from rota.store.database import Database
+from rota.store.jobs import Jobs
 from rota.store.sqlite import SqliteDatabase
-from rota.tasks.table import tasks_for
+from rota.tasks.table import Parts, tasks_for
 
 if TYPE_CHECKING:
     from rota.store.postgres_connection import Address
@@ -24,11 +31,17 @@ if TYPE_CHECKING:
 def make_hub(settings: Settings) -> Hub:
     """Return a hub process, not yet started."""
     database = make_database(settings)
-    leader = Leader(make_locks(settings, database))
+    leader, residents, bus = Leader(make_locks(settings, database)), Residents(), make_bus(settings)
+    together = Coordination(leader, residents, bus, TableQueue(database, bus), Watch(Jobs(database)))
+    parts = Parts(settings, bus, together.queue, together.tally)
     entries = tasks_for(settings)
     for entry in entries:
-        leader.run(entry.name, entry.body(settings, database))
-    return Hub(settings, database, leader, tuple(entry.name for entry in entries))
+        if entry.body is not None:
+            leader.run(entry.name, entry.body(settings, database))
+        if entry.resident is not None:
+            residents.run(entry.name, entry.resident(parts))
+    tlog = make_tlog(settings, database)
+    return Hub(settings, database, together, tlog, tuple(entry.name for entry in entries))
 
 
 def make_database(settings: Settings) -> Database:
@@ -52,6 +65,15 @@ def make_locks(settings: Settings, database: Database) -> Locks:
     from rota.coordination.advisory import AdvisoryLocks
 
     return AdvisoryLocks(_address(settings, settings.database.direct_url or settings.database.url))
+
+
+def make_bus(settings: Settings) -> Bus:
+    """Return the event bus that goes with the database, not yet started."""
+    if settings.sqlite:
+        return LocalBus()
+    from rota.coordination.bus.notify import NotifyBus
+
+    return NotifyBus(_address(settings, settings.database.direct_url or settings.database.url))
 
 
 def holder(settings: Settings) -> str:

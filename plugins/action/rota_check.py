@@ -58,6 +58,9 @@ OWNED = {
     ("database", "schema"): "set rota_database_schema",
     ("database", "password"): "put it into rota_credentials as database-password",
     ("backups", "destination"): "set rota_backups_destination",
+    ("tlog", "directory"): "shared_log_directory says it",
+    ("tlog", "checkpoint_key"): "put it into rota_credentials as tlog-checkpoint-key",
+    ("tlog", "read_token"): "put it into rota_credentials as tlog-read-token",
 }
 
 Options = dict[str, dict[str, Any]]

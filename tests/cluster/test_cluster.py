@@ -15,6 +15,7 @@ from tests.support.wait import wait_for
 from lab.places import Places
 
 PRIMARY_TASKS = {"maintenance.nightly", "backups.scheduler"}
+WEB_TASKS = {"tlog.checkpointer", "tlog.outbox"}
 SETTLED = 60.0  # seconds after the last host is up; a loaded machine needs a fraction of it
 MOST_EXECUTIONS = 8  # on one host, by one Ansible role
 TOOL = ("/usr/bin/python3", "-I", "/opt/rota/libexec/rota-tunnel.py")
@@ -74,8 +75,10 @@ def test_every_host_speaks_with_every_other(cluster: Cluster) -> None:
 def test_every_process_is_well_and_every_task_is_led_once(cluster: Cluster) -> None:
     settle(cluster)
     health = cluster.health()
-    assert {task for one in health.values() for task in one["leading"]} >= PRIMARY_TASKS
+    by_web = {task for name, one in health.items() if name.endswith("/web") for task in one["leading"]}
+    assert by_web >= WEB_TASKS
     assert set(health["p1/worker"]["leading"]) >= PRIMARY_TASKS
+    assert all("queue.worker" in health[f"{name}/worker"]["tasks"] for name in ("p1", "k1", "k2"))
     assert all(one["database"]["kind"] == "postgresql" for one in health.values())
     assert {name: one["roles"] for name, one in health.items()} == {
         **{f"{name}/web": ["web"] for name in ("p1", "w1", "w2")},

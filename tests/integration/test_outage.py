@@ -17,7 +17,7 @@ from rota import wiring
 from rota.errors import EXIT_FAILED
 from rota.store.database import Transaction
 
-SINGLETONS = ["backups.scheduler", "maintenance.nightly"]
+SINGLETONS = ["backups.scheduler", "maintenance.nightly", "tlog.checkpointer", "tlog.outbox"]
 TOKEN = "a-token-for-metrics"
 
 

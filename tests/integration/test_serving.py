@@ -26,7 +26,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     directory = tmp_path_factory.mktemp("hub")
     environ = {"ROTA_SERVER_DATA": str(directory / "data"), "ROTA_SERVER_METRICS_TOKEN": TOKEN}
     process = Hub.start(directory / "log", environ, port=free_port()).wait()
-    wait_for(lambda: len(process.leading()) == 2)
+    wait_for(lambda: len(process.leading()) == 4)
     yield process
     process.kill()
 
@@ -52,14 +52,22 @@ class TestRoutes:
     def test_health_says_what_the_process_is_and_does(self, hub: Hub, port: int) -> None:
         answer = ask(port, "GET", "/health")
         document = json.loads(answer.body)
-        assert document | {"leading": [], "name": "", "database": {}} == {
+        assert document["tlog"]["reachable"] is True
+        assert document | {"leading": [], "name": "", "database": {}, "tlog": {}} == {
             "status": "ok",
             "name": "",
             "version": __version__,
             "roles": ["web", "worker"],
             "primary": True,
             "leading": [],
-            "tasks": ["backups.scheduler", "maintenance.nightly"],
+            "tasks": [
+                "backups.scheduler",
+                "maintenance.nightly",
+                "queue.worker",
+                "tlog.checkpointer",
+                "tlog.outbox",
+            ],
+            "tlog": {},
             "database": {},
             "draining": False,
         }

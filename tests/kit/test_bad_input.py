@@ -100,6 +100,10 @@ def test_the_defaults_have_no_fault_and_the_right_types() -> None:
         ({**POSTGRESQL, "web_instances": 33}, "web_instances must be from 1 to 32"),
         ({"rota_credentials": {"../../etc/x": SECRET}}, "must be named SECTION-KEY"),
         ({"rota_settings": {"server": {"primary": False}}}, "must not hold server.primary: the group"),
+        (
+            {"rota_settings": {"tlog": {"directory": "/x"}}},
+            "must not hold tlog.directory: shared_log_directory",
+        ),
         ({"rota_settings": {"server": "x"}}, "rota_settings.server must be a mapping"),
         ({"web_port_base": 65535}, "must be a port, 1 to 65535"),
         ({"worker_address": "127.0.0.1"}, "worker_address must be ADDRESS:PORT"),

@@ -19,6 +19,7 @@ POSTGRESQL: dict[str, Any] = {
     "rota_database_schema": "hub",
     "rota_credentials": {"database-password": NASTY, "server-metrics-token": "token"},
     "rota_primary": True,
+    "rota_tlog_directory": "/srv/rota/tlog",
     "rota_settings": {
         "server": {"log_level": NASTY},
         "database": {"pool_size": 7},
@@ -87,6 +88,7 @@ def test_settings_are_toml_with_every_value_as_it_is(render: Render) -> None:
         "server": {"name": "localhost", "data": "/var/lib/rota", "primary": True, "log_level": NASTY_IS},
         "database": {"url": POSTGRESQL["rota_database_url"], "schema": "hub", "pool_size": 7},
         "maintenance": {"schedule": ""},
+        "tlog": {"directory": "/srv/rota/tlog"},
     }
 
 

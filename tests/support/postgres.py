@@ -16,6 +16,8 @@ import psycopg.sql
 PASSWORD = "a test's own password: %&'"
 ROLE = "rota"
 START = 30
+# A test asks for no durability, and for little memory.
+QUICK = ("-c", "fsync=off", "-c", "max_connections=120", "-c", "shared_buffers=32MB")
 
 
 def binary(name: str) -> str:
@@ -49,16 +51,17 @@ class Server:
 
     directory: Path
     port: int
+    options: tuple[str, ...] = QUICK
     process: subprocess.Popen[bytes] | None = None
     _schemas: int = field(default=0)
 
     @classmethod
-    def create(cls) -> "Server":
+    def create(cls, options: tuple[str, ...] = QUICK) -> "Server":
         """Initialise and start a server with a role and a database named rota."""
         directory = Path(tempfile.mkdtemp(prefix="rota-pg-"))
         if os.geteuid() == 0:
             shutil.chown(directory, "postgres", "postgres")
-        server = cls(directory, free_port())
+        server = cls(directory, free_port(), options)
         subprocess.run(
             as_postgres(
                 [
@@ -112,7 +115,7 @@ class Server:
                     "-D",
                     str(self.directory / "data"),
                     *("-p", str(self.port), "-k", str(self.directory), "-h", "127.0.0.1"),
-                    *("-c", "fsync=off", "-c", "max_connections=120", "-c", "shared_buffers=32MB"),
+                    *self.options,
                 ]
             ),
             stdout=log,

@@ -21,6 +21,8 @@ def test_a_cluster_is_whole_when_all_are_well_and_each_task_is_led_once() -> Non
     assert unsettled({"p1/web": WELL, "w1/web": other}) == []
     assert unsettled({"p1/web": WELL}) == ["b is led 0 times"]
     assert unsettled({"p1/web": WELL, "w1/web": {**other, "leading": ["a", "b"]}}) == ["a is led 2 times"]
+    resident = {**WELL, "tasks": ["a", "b", "queue.worker"]}
+    assert unsettled({"p1/worker": resident, "w1/worker": {**resident, "leading": ["b"]}}) == []
     failing = {**other, "status": "failing", "reason": "database: away"}
     assert unsettled({"p1/web": WELL, "w1/web": failing}) == ["w1/web is failing database: away"]
     assert unsettled({"p1/web": {**WELL, "leading": ["a", "b"]}, "w1/web": {}}) == ["w1/web is silent"]

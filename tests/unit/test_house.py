@@ -24,9 +24,10 @@ LONG: dict[str, str] = {}
 # line, or belongs to its own entry. The longest entry that fits decides.
 LAYERS: list[set[str]] = [
     {"rota", "rota.errors", "rota.secret", "rota.roles", "rota.logging"},
-    {"rota.coordination.epoch", "rota.coordination.keys", "rota.coordination.tenure"},
+    {"rota.coordination.epoch", "rota.coordination.keys", "rota.coordination.tenure", "rota.tlog"},
     {"rota.settings", "rota.store", "rota.drivers", "rota.coordination.locks", "rota.health"},
     {"rota.coordination"},
+    {"rota.acts"},
     {"rota.backups"},
     {"rota.tasks", "rota.hub"},
     {"rota.wiring"},
@@ -41,6 +42,10 @@ MAY_CATCH_ALL = {
     ("rota.hub", "_live"),
     ("rota.coordination.leader", "_live"),
     ("rota.coordination.leader", "_contend"),
+    ("rota.coordination.bus.notify", "_listen"),
+    ("rota.coordination.bus.notify", "_send"),
+    ("rota.coordination.queue.worker", "_attempt"),
+    ("rota.coordination.residents", "_live"),
 }
 SHELLS = {"system", "popen", "getoutput", "getstatusoutput", "create_subprocess_shell"}
 

@@ -19,6 +19,7 @@ import msgspec
 import structlog
 
 from rota import __version__
+from rota.acts.act import Act
 from rota.backups.archive import Manifest, file_digest, read_archive, write_archive
 from rota.backups.dump import check_dump, dump
 from rota.coordination.leader import Term
@@ -88,7 +89,7 @@ class Maker:
         surplus = complete[self._settings.backups.keep :]
         for record in surplus:
             self._check()
-            await self._records.remove(record.name, self._fence)
+            await self._records.remove(record.name, self._fence, self._act("backup.remove", record.name))
             await self._unlink(record.name)
         return len(surplus)
 
@@ -133,7 +134,8 @@ class Maker:
         files = await asyncio.to_thread(self._files, copy)
         size, digest = await asyncio.to_thread(write_archive, partial, manifest, files)
         self._check()
-        if not await self._records.complete(name, size, digest, self._fence):
+        act = self._act("backup.make", name, size=size, blake3=digest)
+        if not await self._records.complete(name, size, digest, self._fence, act):
             raise BackupError("someone else ended this backup meanwhile")
         target = self._directory / name
         await asyncio.to_thread(_publish, partial, target)
@@ -156,6 +158,10 @@ class Maker:
         if not target.exists() and partial.exists() and file_digest(partial) == record.digest:
             _publish(partial, target)
             log.info("backup published late", name=record.name)
+
+    def _act(self, kind: str, name: str, **details: object) -> bytes:
+        actor = self._fence.task if self._fence else "operator on the host"
+        return bytes(Act(kind=kind, actor=actor, subject=name, details=details))
 
     def _check(self) -> None:
         if self._term is not None:

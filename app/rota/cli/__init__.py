@@ -11,8 +11,11 @@ from rota.errors import RotaError
 _COMMANDS = {
     "backup": ("rota.cli.backup", "Make, list and verify backups of this hub."),
     "migrate": ("rota.cli.migrate", "Bring the database's schema up to date."),
+    "queue": ("rota.cli.queue", "Show the jobs on the work queue; retry or drop them."),
     "serve": ("rota.cli.serve", "Run the hub: every role, or those you name."),
     "settings": ("rota.cli.settings", "Print the settings in force, and where each came from."),
+    "tlog": ("rota.cli.tlog", "Look at the transparency log, prove and verify its entries."),
+    "witness": ("rota.cli.witness", "Witness other hubs' transparency logs."),
 }
 
 

@@ -53,6 +53,16 @@ class Backups:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TlogSettings:
+    """The transparency log."""
+
+    directory: str
+    checkpoint_key: Secret
+    quorum: str
+    read_token: Secret
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Every setting in force. Sections are attributes, keys are theirs."""
 
@@ -60,6 +70,7 @@ class Settings:
     database: DatabaseSettings
     maintenance: Maintenance
     backups: Backups
+    tlog: TlogSettings
 
     @property
     def sqlite(self) -> bool:
@@ -95,6 +106,11 @@ class Settings:
         return self.server.data / "keys"
 
     @property
+    def tlog_directory(self) -> Path:
+        """Where the transparency log lies."""
+        return Path(self.tlog.directory) if self.tlog.directory else self.server.data / "tlog"
+
+    @property
     def backup_directory(self) -> Path:
         """Where backups are published."""
         return Path(self.backups.destination) if self.backups.destination else self.server.data / "backups"
@@ -105,6 +121,7 @@ SECTIONS: dict[str, type] = {
     "database": DatabaseSettings,
     "maintenance": Maintenance,
     "backups": Backups,
+    "tlog": TlogSettings,
 }
 
 

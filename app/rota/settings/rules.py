@@ -22,6 +22,13 @@ def problems(settings: Settings) -> Iterator[tuple[str, str]]:
     yield from _server(settings)
     yield from (_sqlite if settings.sqlite else _postgresql)(settings)
     yield from _schedules(settings)
+    yield from _tlog(settings)
+
+
+def _tlog(settings: Settings) -> Iterator[tuple[str, str]]:
+    for key, path in (("directory", settings.tlog.directory), ("quorum", settings.tlog.quorum)):
+        if path and not path.startswith("/") and not (key == "quorum" and path == "none"):
+            yield f"tlog.{key}", f'"{path}" is no absolute path'
 
 
 def _server(settings: Settings) -> Iterator[tuple[str, str]]:

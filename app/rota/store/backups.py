@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rota.coordination.epoch import Fence
-from rota.store.database import Database
+from rota.store.database import Database, Transaction
 from rota.store.moments import moment, moment_or_none
+from rota.store.tlog import Outbox
 
 
 @dataclass(frozen=True)
@@ -34,21 +35,32 @@ class Backups:
         cause = "schedule" if fence else "operator"
         await self._database.write(lambda tx: tx.run("backups.begin", name=name, cause=cause), fence)
 
-    async def complete(self, name: str, size: int, digest: str, fence: Fence | None) -> bool:
-        """Record that it is whole; return False where it no longer runs."""
-        changed = await self._database.write(
-            lambda tx: tx.run("backups.complete", name=name, size=size, digest=digest), fence
-        )
-        return changed == 1
+    async def complete(
+        self, name: str, size: int, digest: str, fence: Fence | None, act: bytes | None = None
+    ) -> bool:
+        """Record that it is whole, and put the act out; return False where it no longer runs."""
+
+        async def work(tx: Transaction) -> bool:
+            changed = await tx.run("backups.complete", name=name, size=size, digest=digest) == 1
+            if changed and act is not None:
+                await Outbox.add(tx, act)
+            return changed
+
+        return await self._database.write(work, fence)
 
     async def fail(self, name: str, error: str, fence: Fence | None) -> bool:
         """Record why it could not be made; return False where it no longer runs."""
         changed = await self._database.write(lambda tx: tx.run("backups.fail", name=name, error=error), fence)
         return changed == 1
 
-    async def remove(self, name: str, fence: Fence | None) -> None:
-        """Record that its file is about to go."""
-        await self._database.write(lambda tx: tx.run("backups.remove", name=name), fence)
+    async def remove(self, name: str, fence: Fence | None, act: bytes | None = None) -> None:
+        """Record that its file is about to go, and put the act out."""
+
+        async def work(tx: Transaction) -> None:
+            if await tx.run("backups.remove", name=name) and act is not None:
+                await Outbox.add(tx, act)
+
+        await self._database.write(work, fence)
 
     async def all(self) -> list[BackupRecord]:
         """Return every record, newest first."""

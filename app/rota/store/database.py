@@ -32,6 +32,9 @@ class Transaction(Protocol):
     async def run(self, statement: str, **values: object) -> int:
         """Return the number of rows changed."""
 
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Have this called in the event loop once the transaction has committed, and else never."""
+
 
 Work = Callable[[Transaction], Awaitable[T]]
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import select
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
 import psycopg
@@ -54,6 +54,7 @@ class PostgresTransaction:
         """Speak through this connection."""
         self._connection = connection
         self._sql = statements(DIALECT)
+        self.committed: list[Callable[[], None]] = []
 
     async def one(self, statement: str, **values: object) -> Row | None:
         """Return the first row, or None."""
@@ -66,6 +67,10 @@ class PostgresTransaction:
     async def run(self, statement: str, **values: object) -> int:
         """Return the number of rows changed."""
         return (await self._execute(statement, values)).rowcount
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Have this called after the commit."""
+        self.committed.append(call)
 
     async def _execute(self, statement: str, values: dict[str, Any]) -> psycopg.AsyncCursor[dict[str, Any]]:
         return await self._connection.execute(self._sql[statement].encode(), values)
@@ -192,7 +197,8 @@ class PostgresDatabase:
                 if exclusive is not None:
                     key = exclusive_key(self._address.schema, exclusive)
                     await connection.execute("SELECT pg_advisory_xact_lock(%s)", (key,))
-                yield PostgresTransaction(connection)
+                transaction = PostgresTransaction(connection)
+                yield transaction
         except errors.LockNotAvailable as error:
             name = exclusive or "a row"
             raise BusyError(f"{name}: someone else has been at it for 10 s: try again") from error
@@ -200,6 +206,8 @@ class PostgresDatabase:
             raise UnreachableError(f"no connection to the database within {wait:g} s") from error
         except _AWAY as error:
             raise UnreachableError(explain(error)) from error
+        for call in transaction.committed:
+            call()
 
     async def _migrate(self, connection: Connection) -> None:
         """Bring the schema up to date, once, whichever process comes first."""

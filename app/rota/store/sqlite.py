@@ -29,6 +29,7 @@ class SqliteTransaction:
         """Speak through this connection, whose transaction is open."""
         self._connection = connection
         self._sql = statements(DIALECT)
+        self.committed: list[Callable[[], None]] = []
 
     async def one(self, statement: str, **values: object) -> Row | None:
         """Return the first row, or None."""
@@ -42,6 +43,10 @@ class SqliteTransaction:
     async def run(self, statement: str, **values: object) -> int:
         """Return the number of rows changed."""
         return self._connection.execute(self._sql[statement], values).rowcount
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Have this called after the commit, in the event loop."""
+        self.committed.append(call)
 
 
 class SqliteDatabase:
@@ -66,12 +71,14 @@ class SqliteDatabase:
 
     async def read(self, work: Work[T]) -> T:
         """Run a unit of work on the reader's connection."""
-        return await self._hop(self._read_thread, lambda: self._unit(self._reader, "BEGIN", work, None))
+        loop = asyncio.get_running_loop()
+        return await self._hop(self._read_thread, lambda: self._unit(loop, self._reader, "BEGIN", work, None))
 
     async def write(self, work: Work[T], fence: Fence | None = None) -> T:
         """Run a unit of work under the write lock."""
+        loop = asyncio.get_running_loop()
         return await self._hop(
-            self._write_thread, lambda: self._unit(self._writer, "BEGIN IMMEDIATE", work, fence)
+            self._write_thread, lambda: self._unit(loop, self._writer, "BEGIN IMMEDIATE", work, fence)
         )
 
     async def exclusive(self, name: str, work: Work[T]) -> T:
@@ -152,7 +159,12 @@ class SqliteDatabase:
         connection.execute("COMMIT")
 
     def _unit(
-        self, connection: sqlite3.Connection | None, begin: str, work: Work[T], fence: Fence | None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        connection: sqlite3.Connection | None,
+        begin: str,
+        work: Work[T],
+        fence: Fence | None,
     ) -> T:
         open_connection = _present(connection)
         open_connection.execute(begin)
@@ -166,6 +178,9 @@ class SqliteDatabase:
                 open_connection.execute("ROLLBACK")
             raise
         open_connection.execute("COMMIT")
+        # Here, and not where the result is awaited: nobody may be waiting for it any more.
+        for call in transaction.committed:
+            loop.call_soon_threadsafe(call)
         return result
 
 

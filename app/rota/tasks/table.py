@@ -3,32 +3,60 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rota.coordination.bus.bus import Bus
 from rota.coordination.leader import LedTask
+from rota.coordination.queue.queue import Queue
+from rota.coordination.queue.worker import Tally
+from rota.coordination.residents import Resident
 from rota.roles import Role
 from rota.settings import Settings
 from rota.store.database import Database
 from rota.tasks.backups import Scheduler
+from rota.tasks.checkpointer import Checkpointer
 from rota.tasks.maintenance import Nightly
+from rota.tasks.outbox import Drain
+from rota.tasks.queue import QueueWorker
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a resident is made of."""
+
+    settings: Settings
+    bus: Bus
+    queue: Queue
+    tally: Tally
 
 
 @dataclass(frozen=True)
 class TaskEntry:
-    """One row: a singleton runs under the leader lock of its name."""
+    """One row. A singleton has a `body` and runs under the leader lock of its name.
+
+    A `resident` runs in every process that has the role.
+    """
 
     name: str
     role: Role
     primary: bool
-    body: Callable[[Settings, Database], LedTask]
+    body: Callable[[Settings, Database], LedTask] | None = None
+    resident: Callable[[Parts], Resident] | None = None
+
+
+def _queue_worker(parts: Parts) -> Resident:
+    return QueueWorker(parts.settings, parts.queue, parts.bus, parts.tally)
 
 
 TABLE: tuple[TaskEntry, ...] = (
     TaskEntry("maintenance.nightly", Role.WORKER, primary=True, body=Nightly),
     TaskEntry("backups.scheduler", Role.WORKER, primary=True, body=Scheduler),
+    TaskEntry("tlog.checkpointer", Role.WEB, primary=False, body=Checkpointer),
+    TaskEntry("tlog.outbox", Role.WEB, primary=False, body=Drain),
+    TaskEntry("queue.worker", Role.WORKER, primary=False, resident=_queue_worker),
 )
 
 
 def tasks_for(settings: Settings) -> list[TaskEntry]:
-    """Return the tasks that a process with these settings contends for, by name."""
+    """Return the tasks that a process with these settings runs or contends for, by name."""
     chosen = [
         entry
         for entry in TABLE

@@ -7,7 +7,7 @@ import falcon.asgi
 
 from rota.hub import Hub
 from rota.roles import Role
-from rota.web import errors
+from rota.web import errors, tlog
 from rota.web.health import HealthResource, ProcessHealthResource, VersionResource
 from rota.web.home import HomeResource
 from rota.web.lifespan import Lifespan
@@ -29,6 +29,7 @@ def create_app(hub: Hub) -> App:
         _get(app, "/", HomeResource(hub))
         _get(app, "/health/process", ProcessHealthResource(hub))
         _get(app, "/version", VersionResource())
+        tlog.add_routes(app, hub, _get)
     return app
 
 

@@ -41,6 +41,7 @@ class HomeResource:
         """Render what is known now."""
         health = self._hub.health
         led, executions, backups, unread = await self._read()
+        jobs = await self._hub.together.watch.look() if not unread else None
         resp.content_type = "text/html; charset=utf-8"
         resp.cache_control = ["no-store"]
         resp.set_headers(
@@ -56,6 +57,7 @@ class HomeResource:
             executions=executions,
             backups=backups,
             unread=unread,
+            jobs=jobs,
             now=datetime.now(UTC),
         )
 

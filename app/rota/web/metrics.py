@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from rota.hub import Hub
 from rota.secret import Secret
+from rota.web.coordination_metrics import CoordinationCollector
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
@@ -32,6 +33,8 @@ class Metrics:
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
         self.registry.register(_HubCollector(hub))
+        self.registry.register(CoordinationCollector(hub.together))
+        self.watch = hub.together.watch
         self._seconds = Histogram(
             "rota_http_request_seconds",
             "Time from a request's arrival to its answer; its count is the number of requests.",
@@ -67,6 +70,8 @@ class _HubCollector(Collector):
         held = GaugeMetricFamily("rota_leader_held", "1 for each lock held here.", labels=["task"])
         epoch = GaugeMetricFamily("rota_leader_epoch", "The epoch led under here.", labels=["task"])
         for task in health.tasks:
+            if task in health.residents:
+                continue
             held.add_metric([task], task in health.leading)
             if (number := leader.epoch_of(task)) is not None:
                 epoch.add_metric([task], number)
@@ -79,6 +84,10 @@ class _HubCollector(Collector):
         yield GaugeMetricFamily(
             "rota_database_reachable", "1 while the database answers.", value=health.database.reachable
         )
+        yield GaugeMetricFamily(
+            "rota_tlog_usable", "1 while the log can be used.", value=not health.tlog.reason
+        )
+        yield GaugeMetricFamily("rota_tlog_entries", "Entries of the log.", value=health.tlog.size)
         yield GaugeMetricFamily("rota_draining", "1 once told to stop.", value=health.draining)
 
 
@@ -102,5 +111,6 @@ class MetricsResource:
                 description="Send Authorization: Bearer TOKEN, with the value of server.metrics_token.",
                 challenges=['Bearer realm="metrics"'],
             )
+        await self._metrics.watch.look()
         resp.content_type = CONTENT_TYPE_LATEST
         resp.data = generate_latest(self._metrics.registry)

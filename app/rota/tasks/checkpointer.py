@@ -1,0 +1,145 @@
+"""`tlog.checkpointer`: signs what was appended, has it witnessed, and publishes it."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+
+from rota.acts.key import checkpoint_signer, read_policy
+from rota.coordination.leader import Term
+from rota.drivers.http import HttpPost
+from rota.errors import TlogError
+from rota.settings import Settings
+from rota.store.database import Database
+from rota.store.tlog import SignedRows
+from rota.tlog.checkpoint import Checkpoint
+from rota.tlog.cosigning import Cosigning
+from rota.tlog.disk import LocalDisk
+from rota.tlog.exporter import Exporter
+from rota.tlog.keys import Signer
+from rota.tlog.merkle import consistency_proof
+from rota.tlog.notes import Note, parse_note
+from rota.tlog.policy import Policy
+from rota.tlog.signing import Signed, SignedFile, newest, nothing_signed, sign_tree
+from rota.tlog.tree import TileHashes
+
+INTERVAL = 1.0  # seconds between two looks for new entries
+AGAIN = 10.0  # seconds after which witnesses that were missing are asked again
+
+log = structlog.get_logger("rota.tlog")
+
+
+class Checkpointer:
+    """Leads one log. In this order: tiles, signature, database, file, witnesses, checkpoint."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        """Sign this hub's log."""
+        self._settings = settings
+        self._rows = SignedRows(database)
+
+    async def __call__(self, term: Term) -> None:
+        """Sign each time there is something new, until asked to stop. Raises TlogError to sign no more."""
+        signer = await asyncio.to_thread(checkpoint_signer, self._settings, make=True)
+        if signer is None:
+            log.warning("nothing signs the tlog", remedy="give the credential tlog-checkpoint-key")
+            await term.stopping.wait()
+            return
+        policy = await asyncio.to_thread(read_policy, self._settings)
+        post = HttpPost()
+        try:
+            await _Leading(
+                self._settings.tlog_directory, self._rows, _Trust(signer, policy), post, term
+            ).run()
+        except OSError as error:
+            raise TlogError(f"the tlog's files: {error.strerror}") from error
+        finally:
+            await post.close()
+
+
+class _Trust(NamedTuple):
+    """Who signs, and who must agree."""
+
+    signer: Signer
+    policy: Policy
+
+
+class _Leading:
+    """One term."""
+
+    def __init__(
+        self,
+        directory: Path,
+        rows: SignedRows,
+        trust: "_Trust",
+        post: HttpPost,
+        term: Term,
+    ) -> None:
+        self._rows = rows
+        self._signer, self._policy = trust
+        self._term = term
+        self._file = SignedFile(LocalDisk(directory))
+        self._exporter = Exporter(directory, term.fence.generation)
+        self._cosigning = Cosigning(self._policy.witnesses, post, self._prove)
+        self._asked = 0.0
+
+    async def run(self) -> None:
+        origin = self._signer.verifier.name
+        kept = await asyncio.to_thread(self._file.last)
+        if kept is not None and kept.origin != origin:
+            raise TlogError(
+                f"the tlog's directory is signed as {kept.origin}, and the key is {origin}'s: "
+                "give the key that belongs to it, or another directory"
+            )
+        signed = newest(kept, await self._rows.last(origin)) or nothing_signed(origin)
+        await asyncio.to_thread(self._exporter.begin, signed)
+        published = await asyncio.to_thread(self._exporter.publication.checkpoint)
+        while True:
+            await asyncio.to_thread(self._exporter.catch_up)
+            if self._exporter.size > signed.size or not signed.note:
+                signed = await self._sign()
+            if published is None or self._behind(published, signed):
+                published = await self._publish(signed) or published
+            await asyncio.to_thread(self._exporter.tidy)
+            if await self._term.pause(INTERVAL):
+                return
+
+    async def _sign(self) -> Signed:
+        exporter, fence = self._exporter, self._term.fence
+        signed = sign_tree(
+            self._signer, (fence.generation, fence.epoch), exporter.size, exporter.root(), exporter.position
+        )
+        self._term.check()
+        await self._rows.save(fence, signed)
+        self._term.check()
+        await asyncio.to_thread(self._file.save, signed)
+        return signed
+
+    async def _publish(self, signed: Signed) -> bytes | None:
+        """Have a checkpoint cosigned and publish it; return it, or None where the quorum was not reached."""
+        note = parse_note(signed.note.encode())
+        lines = await self._cosigning.gather(note)
+        self._asked = time.monotonic()
+        data = str(Note(note.text, (*note.signatures, *lines))).encode()
+        if not self._policy.reached(self._policy.agreeing(data, int(time.time()))):
+            log.warning(
+                "checkpoint not published", reason=f"the quorum {self._policy.quorum} was not reached"
+            )
+            return None
+        self._term.check()
+        await asyncio.to_thread(self._exporter.publication.publish, data)
+        return data
+
+    def _behind(self, published: bytes, signed: Signed) -> bool:
+        """Tell whether to publish anew: another tree is signed, or missing witnesses are asked again."""
+        note = parse_note(published)
+        if note.text != parse_note(signed.note.encode()).text:
+            return True
+        wanted = sum(bool(witness.url) for witness in self._policy.witnesses.values())
+        missing = len(note.signatures) - 1 < wanted
+        return missing and time.monotonic() - self._asked > AGAIN
+
+    def _prove(self, old: int, checkpoint: Checkpoint) -> list[bytes]:
+        hashes = TileHashes(checkpoint.size, checkpoint.root, self._exporter.publication.read)
+        return consistency_proof(old, checkpoint.size, hashes)

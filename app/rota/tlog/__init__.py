@@ -1,0 +1,1 @@
+"""The transparency log: C2SP's formats, the files, the signing, and the verifying."""
