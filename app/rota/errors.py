@@ -47,6 +47,23 @@ class BusyError(RotaError):
     """Someone else holds what this needs; it is worth trying again."""
 
 
+class InputError(RotaError):
+    """What was given cannot be used: the message says why, `remedy` what to give."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        """Carry both apart; together they are the message of a command."""
+        super().__init__(message)
+        self.remedy = remedy
+
+
+class NotFoundError(InputError):
+    """What was named is not there."""
+
+
+class ConflictError(InputError):
+    """What was asked does not go with how things stand."""
+
+
 class FencedError(RotaError):
     """An effect carries an older (generation, epoch) than its receiver has seen."""
 

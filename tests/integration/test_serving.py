@@ -96,7 +96,7 @@ class TestRoutes:
     def test_an_unknown_address_is_answered_in_the_form_that_is_asked_for(self, port: int) -> None:
         for_programs = ask(port, "GET", "/nothing")
         assert for_programs.status == 404
-        assert json.loads(for_programs.body)["description"] == "There is nothing at this address."
+        assert json.loads(for_programs.body)["detail"] == "There is nothing at this address."
         for_people = ask(port, "GET", "/nothing", "Accept: text/html,*/*;q=0.1")
         assert for_people.status == 404
         assert for_people.headers["content-type"] == "text/html; charset=utf-8"

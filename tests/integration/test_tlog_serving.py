@@ -259,4 +259,4 @@ def test_without_a_token_no_entry_is_served(tmp_path: Path, hubs: list[Hub]) -> 
     wait_for(lambda: ask(port, "GET", "/log/checkpoint").status == 200, 20)
     for path in ("/log/entries/0", "/log/tile/entries/000.p/1"):
         answer = ask(port, "GET", path, AUTHORISED)
-        assert (answer.status, answer.headers["cache-control"]) == (403, "no-store")
+        assert (answer.status, answer.headers["cache-control"]) == (401, "no-store")

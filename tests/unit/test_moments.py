@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from rota.store.moments import moment, moment_or_none
-from rota.web.home import _size, _when
+from rota.web.pages import size, when
 
 
 def test_microseconds_are_kept_exactly() -> None:
@@ -17,7 +17,7 @@ def test_microseconds_are_kept_exactly() -> None:
 def test_what_has_not_happened_has_no_moment() -> None:
     assert moment_or_none(None) is None
     assert moment_or_none(0) == datetime(1970, 1, 1, tzinfo=UTC)
-    assert (_when(None), _when(moment(0))) == ("—", "1970-01-01 00:00:00 UTC")
+    assert (when(None), when(moment(0))) == ("—", "1970-01-01 00:00:00 UTC")
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ def test_what_has_not_happened_has_no_moment() -> None:
     ],
 )
 def test_sizes_are_shown_in_steps_of_1024(count: int | None, shown: str) -> None:
-    assert _size(count) == shown
+    assert size(count) == shown

@@ -16,9 +16,11 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from rota.access.scopes import Gate
 from rota.hub import Hub
 from rota.secret import Secret
 from rota.web.coordination_metrics import CoordinationCollector
+from rota.web.endpoint import Answer, endpoint
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
@@ -99,6 +101,11 @@ class MetricsResource:
         self._metrics = metrics
         self._token = token
 
+    @endpoint(
+        Gate.OWN,
+        "Metrics, for the bearer of server.metrics_token",
+        answers={200: Answer("The exposition.", media=CONTENT_TYPE_LATEST)},
+    )
     async def on_get(self, req: Request, resp: Response) -> None:
         """Answer the exposition."""
         if not self._token:

@@ -13,7 +13,8 @@ from rota import wiring
 from rota.drivers.systemd import Notifier
 from rota.errors import EXIT_CONFIG, ConfigurationError
 from rota.settings import Settings
-from rota.web.app import App, create_app
+from rota.web.app import create_app
+from rota.web.endpoint import App
 from rota.web.listener import BACKLOG
 
 if TYPE_CHECKING:

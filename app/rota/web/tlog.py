@@ -3,28 +3,28 @@
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any, TypeVar
 
-import falcon
-import jinja2
 from falcon.asgi import Request, Response
 
+from rota.access.scopes import Gate, Scope
 from rota.acts.act import read_act
 from rota.errors import MalformedError, TlogError
 from rota.hub import Hub
-from rota.secret import Secret
 from rota.tlog.publication import Publication
 from rota.tlog.strict import encoded, number
 from rota.tlog.tiles import implied, parse_path
 from rota.tlog.view import AbsentError, Proved, View
+from rota.web.endpoint import HTML, Answer, Routes, endpoint
+from rota.web.pages import Pages
+from rota.web.problems import Problem
 
 T = TypeVar("T")
 
 FOREVER = "max-age=31536000, immutable"
-_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+TEXT = "text/plain; charset=utf-8"
+BYTES = "application/octet-stream"
 
 
 class CheckpointResource:
@@ -34,92 +34,104 @@ class CheckpointResource:
         """Serve this log's."""
         self._view = view
 
+    @endpoint(
+        Gate.PUBLIC,
+        "The newest checkpoint of the transparency log (c2sp.org/tlog-checkpoint)",
+        answers={200: Answer("A signed note.", media=TEXT)},
+    )
     async def on_get(self, req: Request, resp: Response) -> None:
         """Answer the signed note, to be kept for two seconds at most."""
         _, data = await _asked(self._view.checkpoint)
-        resp.content_type = "text/plain; charset=utf-8"
+        resp.content_type = TEXT
         resp.set_header("Cache-Control", "public, max-age=2")
         resp.data = data
 
 
 class TileResource:
-    """Tiles of hashes, which are public, and bundles of entries, which need tlog:read."""
+    """Tiles of hashes, which are public, and bundles of entries, which are not."""
 
-    def __init__(self, view: View, publication: Publication, token: Secret) -> None:
+    def __init__(self, view: View, publication: Publication) -> None:
         """Serve this log's."""
         self._view = view
         self._publication = publication
-        self._token = token
 
-    async def on_get(self, req: Request, resp: Response, path: str) -> None:
-        """Answer a file's bytes, which never change; what the checkpoint does not imply is not there."""
+    @endpoint(
+        Gate.PUBLIC,
+        "A tile of hashes (c2sp.org/tlog-tiles)",
+        answers={200: Answer("The tile.", media=BYTES)},
+    )
+    async def on_get_hashes(self, req: Request, resp: Response, path: str) -> None:
+        """Answer a tile's bytes, which never change."""
+        await self._answer(resp, path, "public")
+
+    @endpoint(
+        Scope.TLOG_READ,
+        "A bundle of entries (c2sp.org/tlog-tiles)",
+        answers={200: Answer("The bundle.", media=BYTES)},
+    )
+    async def on_get_entries(self, req: Request, resp: Response, path: str) -> None:
+        """Answer a bundle's bytes, which never change."""
+        await self._answer(resp, f"entries/{path}", "private")
+
+    async def _answer(self, resp: Response, path: str, kept: str) -> None:
+        """Answer a file; what the checkpoint does not imply is not there."""
         try:
             tile = parse_path(f"tile/{path}")
         except MalformedError as error:
             raise _absent(str(error)) from error
-        if tile.level is None:
-            require_read(req, self._token)
         checkpoint, _ = await _asked(self._view.checkpoint)
         if not implied(tile, checkpoint.size):
             raise _absent(f"the newest checkpoint has {checkpoint.size} entries and does not imply this tile")
         resp.data = await _asked(lambda: self._publication.read(tile))
-        resp.content_type = "application/octet-stream"
-        resp.set_header("Cache-Control", f"{'private' if tile.level is None else 'public'}, {FOREVER}")
+        resp.content_type = BYTES
+        resp.set_header("Cache-Control", f"{kept}, {FOREVER}")
 
 
 class EntryResource:
     """One entry: a page for people, the proof for programs, and the very bytes."""
 
-    def __init__(self, view: View, token: Secret) -> None:
+    def __init__(self, view: View, pages: Pages) -> None:
         """Serve this log's."""
         self._view = view
-        self._token = token
-        environment = jinja2.Environment(
-            loader=jinja2.PackageLoader("rota.web"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            enable_async=True,
-        )
-        self._template = environment.get_template("entry.html")
+        self._pages = pages
 
+    @endpoint(
+        Scope.TLOG_READ,
+        "An entry of the log, with its proof",
+        answers={200: Answer("The page.", media=HTML)},
+        page=True,
+    )
     async def on_get(self, req: Request, resp: Response, index: str) -> None:
         """Answer the page."""
-        proved = await self._entry(req, index)
-        resp.content_type = "text/html; charset=utf-8"
-        resp.set_headers(
-            {
-                "Cache-Control": "no-store",
-                "Content-Security-Policy": _POLICY,
-                "Referrer-Policy": "no-referrer",
-                "X-Content-Type-Options": "nosniff",
-            }
-        )
-        resp.text = await self._template.render_async(**_shown(proved))
+        self._pages.show(req, resp, "entry.html", **_shown(await self._entry(index)))
 
+    @endpoint(
+        Scope.TLOG_READ,
+        "The self-contained proof of an entry (c2sp.org/tlog-proof)",
+        answers={200: Answer("The proof.", media=TEXT)},
+    )
     async def on_get_proof(self, req: Request, resp: Response, index: str) -> None:
-        """Answer a self-contained proof (c2sp.org/tlog-proof@v1)."""
-        proved = await self._entry(req, index)
-        resp.content_type = "text/plain; charset=utf-8"
+        """Answer a proof that needs nothing else but the log's public key."""
+        proved = await self._entry(index)
+        resp.content_type = TEXT
         resp.set_header("Cache-Control", "no-store")
         resp.downloadable_as = f"{proved.index}.tlog-proof"
         resp.data = bytes(proved.proof)
 
+    @endpoint(
+        Scope.TLOG_READ,
+        "The bytes of an entry, as they were hashed",
+        answers={200: Answer("The bytes.", media=BYTES)},
+    )
     async def on_get_bytes(self, req: Request, resp: Response, index: str) -> None:
-        """Answer the entry's bytes, as they were hashed."""
-        proved = await self._entry(req, index)
-        resp.content_type = "application/octet-stream"
+        """Answer the entry's bytes."""
+        proved = await self._entry(index)
+        resp.content_type = BYTES
         resp.set_header("Cache-Control", f"private, {FOREVER}")
         resp.downloadable_as = f"{proved.index}.entry"
         resp.data = proved.entry
 
-    on_head = on_get
-    on_head_proof = on_get_proof
-    on_head_bytes = on_get_bytes
-
-    async def _entry(self, req: Request, index: str) -> Proved:
-        require_read(req, self._token)
+    async def _entry(self, index: str) -> Proved:
         try:
             place = number(index)
         except MalformedError as error:
@@ -127,35 +139,18 @@ class EntryResource:
         return await _asked(lambda: self._view.entry(place))
 
 
-def add_routes(app: Any, hub: Hub, add: Callable[[Any, str, Any], None]) -> None:
+def add_routes(routes: Routes, hub: Hub, pages: Pages) -> None:
     """Add the log's routes to a web process's app."""
     publication = Publication(hub.settings.tlog_directory)
-    view, token = View(publication), hub.settings.tlog.read_token
-    add(app, "/log/checkpoint", CheckpointResource(view))
-    add(app, "/log/tile/{path:path}", TileResource(view, publication, token))
-    entry = EntryResource(view, token)
-    app.add_route("/log/entries/{index}", entry)
-    app.add_route("/log/entries/{index}/proof", entry, suffix="proof")
-    app.add_route("/log/entries/{index}/bytes", entry, suffix="bytes")
-
-
-def require_read(req: Request, token: Secret) -> None:
-    """Refuse who may not read entries: until there are accounts, who lacks the token of the settings."""
-    if not token:
-        raise falcon.HTTPForbidden(
-            title="Entries are not served",
-            description="Set tlog.read_token, and send it as Authorization: Bearer TOKEN.",
-            headers={"Cache-Control": "no-store"},
-        )
-    sent = (req.auth or "").encode("latin-1").decode(errors="replace")
-    scheme, _, given = sent.partition(" ")
-    if scheme.casefold() != "bearer" or not token.matches(given.strip()):
-        raise falcon.HTTPUnauthorized(
-            title="Entries need a token",
-            description="Send Authorization: Bearer TOKEN, with the value of tlog.read_token.",
-            challenges=['Bearer realm="tlog"'],
-            headers={"Cache-Control": "no-store"},
-        )
+    view = View(publication)
+    routes.add("/log/checkpoint", CheckpointResource(view))
+    tiles = TileResource(view, publication)
+    routes.add("/log/tile/{path:path}", tiles, suffix="hashes")
+    routes.add("/log/tile/entries/{path:path}", tiles, suffix="entries")
+    entry = EntryResource(view, pages)
+    routes.add("/log/entries/{index}", entry)
+    routes.add("/log/entries/{index}/proof", entry, suffix="proof")
+    routes.add("/log/entries/{index}/bytes", entry, suffix="bytes")
 
 
 async def _asked(question: Callable[[], T]) -> T:
@@ -166,16 +161,17 @@ async def _asked(question: Callable[[], T]) -> T:
         reason = str(error) if isinstance(error, AbsentError) else "There is no such file."
         raise _absent(reason) from error
     except (TlogError, OSError) as error:
-        raise falcon.HTTPServiceUnavailable(
-            title="The log cannot be read",
-            description="Its files are damaged or away. On a host of the hub, `rota tlog fsck` says more.",
-            headers={"Cache-Control": "no-store"},
+        raise Problem(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "The log cannot be read",
+            "Its files are damaged or away.",
+            "On a host of the hub, `rota tlog fsck` says more.",
         ) from error
 
 
-def _absent(reason: str) -> falcon.HTTPNotFound:
-    return falcon.HTTPNotFound(
-        title="Not in the log", description=reason, headers={"Cache-Control": "no-store"}
+def _absent(reason: str) -> Problem:
+    return Problem(
+        HTTPStatus.NOT_FOUND, "Not in the log", reason, "/log/checkpoint says how many entries there are."
     )
 
 

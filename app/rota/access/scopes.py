@@ -1,0 +1,41 @@
+"""The scopes that a route can ask for and an account or token can hold."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+
+class Scope(StrEnum):
+    """What one may do. `admin` is every other one too, and accounts, tokens of others, and settings."""
+
+    HUB_READ = "hub:read"
+    TLOG_READ = "tlog:read"
+    QUEUE_READ = "queue:read"
+    QUEUE_WRITE = "queue:write"
+    WEBHOOKS_READ = "webhooks:read"
+    WEBHOOKS_WRITE = "webhooks:write"
+    ROOMS_WRITE = "rooms:write"
+    ADMIN = "admin"
+
+
+class Gate(StrEnum):
+    """What a route asks for that is no scope."""
+
+    PUBLIC = "public"
+    SIGNED_IN = "signed in"  # any account or token, whatever its scopes
+    OWN = "its own"  # the route looks at a credential of its own
+
+
+Needs = Scope | Gate
+
+
+def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
+    """Return the scopes of these names. Raises ValueError that lists them all."""
+    try:
+        return frozenset(Scope(name.strip()) for name in names if name.strip())
+    except ValueError as error:
+        raise ValueError(f"{error}: the scopes are {', '.join(Scope)}") from error
+
+
+def covers(held: frozenset[Scope], wanted: Iterable[Scope]) -> bool:
+    """Tell whether who holds these scopes may do all that is wanted."""
+    return Scope.ADMIN in held or held.issuperset(wanted)
