@@ -1,6 +1,6 @@
 """The log as this process may use it: a web process appends, one that is only a worker reads."""
 
-from rota.acts.key import checkpoint_signer, read_policy
+from rota.acts.key import checkpoint_signer, need_signer, read_policy
 from rota.roles import Role
 from rota.settings import Settings
 from rota.store.database import Database
@@ -23,7 +23,10 @@ def make_tlog(settings: Settings, database: Database) -> Tlog:
     disk = LocalDisk(settings.tlog_directory)
     if Role.WEB not in settings.roles:
         return ReadingLog(disk)
-    checkpoint_signer(settings)
+    if settings.sqlite:
+        checkpoint_signer(settings)  # a bad one stops the program; a missing one is made later
+    else:
+        need_signer(settings)
     read_policy(settings)
 
     # A cluster's directory may be mounted after this process has started.
@@ -31,8 +34,8 @@ def make_tlog(settings: Settings, database: Database) -> Tlog:
     rules = Rules(shared=True, sleep=sleep_longer) if shared else Rules()
 
     async def open_records() -> Records:
-        signer = checkpoint_signer(settings, make=True)
-        generation, signed = await SignedRows(database).ground(signer.verifier.name if signer else "")
+        signer = need_signer(settings)
+        generation, signed = await SignedRows(database).ground(signer.verifier.name)
         kept = SignedFile(disk)
         return Records(disk, lambda: max(signed, kept.size()), generation, rules)
 

@@ -57,6 +57,7 @@ class TlogSettings:
     """The transparency log."""
 
     directory: str
+    origin: str
     checkpoint_key: Secret
     quorum: str
     read_token: Secret

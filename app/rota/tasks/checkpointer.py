@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import structlog
 
-from rota.acts.key import checkpoint_signer, read_policy
+from rota.acts.key import need_signer, read_policy
 from rota.coordination.leader import Term
 from rota.drivers.http import HttpPost
 from rota.errors import TlogError
@@ -41,11 +41,7 @@ class Checkpointer:
 
     async def __call__(self, term: Term) -> None:
         """Sign each time there is something new, until asked to stop. Raises TlogError to sign no more."""
-        signer = await asyncio.to_thread(checkpoint_signer, self._settings, make=True)
-        if signer is None:
-            log.warning("nothing signs the tlog", remedy="give the credential tlog-checkpoint-key")
-            await term.stopping.wait()
-            return
+        signer = await asyncio.to_thread(need_signer, self._settings)
         policy = await asyncio.to_thread(read_policy, self._settings)
         post = HttpPost()
         try:
