@@ -8,6 +8,7 @@ index.
 """
 
 from rota.acts.access import make_tlog
+from rota.coordination.bus.bus import Bus
 from rota.coordination.leader import Term
 from rota.settings import Settings
 from rota.store.database import Database
@@ -21,10 +22,10 @@ BATCH = 256
 class Drain:
     """Appends what waits, in the order of the rows."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
-        """Take acts from this database into this hub's log."""
+    def __init__(self, settings: Settings, database: Database, bus: Bus | None = None) -> None:
+        """Take acts from this database into this hub's log, and tell pages over the bus."""
         self._outbox = Outbox(database)
-        self._tlog = make_tlog(settings, database)
+        self._tlog = make_tlog(settings, database, bus)
 
     async def __call__(self, term: Term) -> None:
         """Drain until asked to stop."""
