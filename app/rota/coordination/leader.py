@@ -1,9 +1,8 @@
 """Singleton tasks, each running only while this process holds its lock."""
 
 import asyncio
-import contextlib
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -39,11 +38,14 @@ class Term:
         if self.over or not self._tenure.trusted(asyncio.get_running_loop().time()):
             raise FencedError(f"{self.fence.task}: this process no longer holds the lock")
 
-    async def pause(self, seconds: float) -> bool:
-        """Wait; return True at once when the task is asked to stop."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.stopping.wait()
+    async def pause(self, seconds: float, until: Coroutine[Any, Any, None] | None = None) -> bool:
+        """Wait so long, or until something has come; return True at once when the task is asked to stop."""
+        waits = [asyncio.ensure_future(each) for each in (self.stopping.wait(), until) if each is not None]
+        try:
+            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
         return self.stopping.is_set()
 
 

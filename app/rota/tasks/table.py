@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rota.coordination.bus.bus import Bus
+from rota.coordination.bus.events import ActWaiting
 from rota.coordination.leader import LedTask
 from rota.coordination.queue.queue import Queue
 from rota.coordination.queue.worker import Tally
@@ -47,15 +48,15 @@ def _nightly(parts: Parts) -> LedTask:
     return Nightly(parts.settings, parts.database)
 
 
-def _backups(parts: Parts) -> LedTask:
-    return Scheduler(parts.settings, parts.database)
+def _scheduler(parts: Parts) -> LedTask:
+    return Scheduler(parts.settings, parts.database, lambda: parts.bus.publish(ActWaiting()))
 
 
 def _checkpointer(parts: Parts) -> LedTask:
     return Checkpointer(parts.settings, parts.database, parts.bus)
 
 
-def _outbox(parts: Parts) -> LedTask:
+def _drain(parts: Parts) -> LedTask:
     return Drain(parts.settings, parts.database, parts.bus)
 
 
@@ -65,9 +66,9 @@ def _queue_worker(parts: Parts) -> Resident:
 
 TABLE: tuple[TaskEntry, ...] = (
     TaskEntry("maintenance.nightly", Role.WORKER, primary=True, body=_nightly),
-    TaskEntry("backups.scheduler", Role.WORKER, primary=True, body=_backups),
+    TaskEntry("backups.scheduler", Role.WORKER, primary=True, body=_scheduler),
     TaskEntry("tlog.checkpointer", Role.WEB, primary=False, body=_checkpointer),
-    TaskEntry("tlog.outbox", Role.WEB, primary=False, body=_outbox),
+    TaskEntry("tlog.outbox", Role.WEB, primary=False, body=_drain),
     TaskEntry("queue.worker", Role.WORKER, primary=False, resident=_queue_worker),
 )
 
