@@ -197,9 +197,12 @@ def test_the_commands_read_the_files_beside_the_hub(
 
 
 def test_fsck_finds_what_was_changed_and_changes_nothing(
-    data: Path, environ: dict[str, str], hub: Hub
+    data: Path, environ: dict[str, str], hub: Hub, tmp_path: Path
 ) -> None:
     assert hub.port
+    # A copy: the hub that runs would publish anew what is missing.
+    data = Path(shutil.copytree(data, tmp_path / "data"))
+    environ = {**environ, "ROTA_SERVER_DATA": str(data)}
     good = command(environ, "fsck")
     assert (good.returncode, good.stderr) == (0, "")
     assert re.fullmatch(
