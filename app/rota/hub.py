@@ -93,7 +93,12 @@ class Hub:
     @property
     def health(self) -> Health:
         """The newest view: the database's part is at most a few seconds old, the rest is of now."""
-        return replace(self._health, leading=tuple(self.leader.leading()), draining=self.draining.is_set())
+        return replace(
+            self._health,
+            leading=tuple(self.leader.leading()),
+            failing=self.leader.failing(),
+            draining=self.draining.is_set(),
+        )
 
     def start(self) -> None:
         """Begin all that runs in the background; returns at once."""
