@@ -3,10 +3,14 @@
 import falcon
 import falcon.asgi
 
+from rota.acts.search import Acts
 from rota.errors import RotaError
 from rota.hub import Hub
 from rota.roles import Role
-from rota.web import tlog
+from rota.tlog.disk import LocalDisk
+from rota.tlog.publication import Publication
+from rota.tlog.view import View
+from rota.web import acts, live, rooms, tlog
 from rota.web.assets import AssetResource
 from rota.web.credentials import Credentials
 from rota.web.endpoint import App, Routes
@@ -14,6 +18,8 @@ from rota.web.guard import Guard
 from rota.web.health import HealthResource, ProcessHealthResource, VersionResource
 from rota.web.home import HomeResource
 from rota.web.lifespan import Lifespan
+from rota.web.live import Feed
+from rota.web.live_metrics import LiveCollector
 from rota.web.metrics import Metrics, MetricsResource
 from rota.web.pages import Pages
 from rota.web.problems import Problems
@@ -22,20 +28,29 @@ from rota.web.request import Measure, RequestId, StrictHost
 
 def create_app(hub: Hub) -> App:
     """Return the ASGI app: the whole router for a web process, two routes for a worker alone."""
-    metrics, pages = Metrics(hub), Pages(hub)
-    problems, credentials = Problems(pages), Credentials(hub)
+    metrics, credentials = Metrics(hub), Credentials(hub)
     app: App = falcon.asgi.App(middleware=(Lifespan(hub), RequestId(), StrictHost(), Measure(metrics)))
     routes = Routes(app)
     app.add_middleware(Guard(routes, credentials.caller))
+    pages = Pages(hub, routes)
+    problems = Problems(pages)
     app.set_error_serializer(problems.serialize)
     app.add_error_handler(Exception, problems.crashed)
     app.add_error_handler(RotaError, problems.refused)
     routes.add("/health", HealthResource(hub))
     routes.add("/metrics", MetricsResource(metrics, hub.settings.server.metrics_token))
     if Role.WEB in hub.settings.roles:
-        routes.add("/", HomeResource(hub, pages))
+        feed = Feed(hub, credentials.revoked)
+        app.add_middleware(feed)
+        metrics.registry.register(LiveCollector(feed.streams))
+        directory = hub.settings.tlog_directory
+        found = Acts(LocalDisk(directory), View(Publication(directory)))
+        routes.add("/", HomeResource(hub, pages, found))
         routes.add("/assets/{name}", AssetResource())
         routes.add("/health/process", ProcessHealthResource(hub))
         routes.add("/version", VersionResource())
         tlog.add_routes(routes, hub, pages)
+        acts.add_routes(routes, found, pages)
+        live.add_routes(routes, feed)
+        rooms.add_routes(routes, hub, pages, feed.rooms)
     return app

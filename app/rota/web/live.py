@@ -87,6 +87,10 @@ class Feed:
         ):
             self._tasks.append(asyncio.create_task(work(), name=f"live.{name}"))
 
+    async def process_request(self, req: Request, resp: Response) -> None:
+        """Note up to which event this request's page will know everything: before it looks at anything."""
+        req.context.since = self.newest
+
     async def process_shutdown(self, scope: Mapping[str, Any], event: Mapping[str, Any]) -> None:
         """End."""
         for task in self._tasks:
@@ -214,6 +218,13 @@ class LiveResource:
     )
     async def on_get(self, req: Request, resp: Response) -> None:
         """Answer a stream that ends when its client leaves, may no longer listen, or this process stops."""
+        if req.get_header("Sec-Fetch-Site") in ("cross-site", "same-site"):
+            raise Problem(
+                HTTPStatus.FORBIDDEN,
+                "From another site",
+                "A page of another site asks for this stream.",
+                "Use the hub's own pages; a program sends an API token.",
+            )
         listening = queried(req, Listening)
         last = req.get_header("Last-Event-ID") or listening.since
         resp.stream = self._feed.open(req.context.principal, listening, last)

@@ -47,7 +47,14 @@ class RoomResource:
     )
     async def on_get(self, req: Request, resp: Response, room: str) -> None:
         """Answer the page. A room is there once somebody opens it."""
-        self._pages.show(req, resp, "room.html", room=self._rooms.look(parse_room(room)), each=list(Choice))
+        self._pages.show(
+            req,
+            resp,
+            "room.html",
+            room=self._rooms.look(parse_room(room)),
+            each=list(Choice),
+            may_choose=req.context.principal.may(Scope.ROOMS_WRITE),
+        )
 
     @endpoint(
         Scope.HUB_READ,
