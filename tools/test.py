@@ -19,7 +19,18 @@ CHECKS = {
     "type": [["mypy", *TYPED]],
 }
 # The quick ones first, the hosts last.
-SUITES = ("unit", "contract", "property", "security", "kit", "interop", "integration", "lab", "scenarios")
+SUITES = (
+    "unit",
+    "contract",
+    "property",
+    "security",
+    "kit",
+    "interop",
+    "integration",
+    "browser",
+    "lab",
+    "scenarios",
+)
 
 
 def main() -> int:

@@ -179,9 +179,7 @@ def test_more_streams_than_one_account_may_have_are_refused_with_the_time_to_try
 
 
 class TestRooms:
-    def test_a_choice_reaches_every_viewer_in_every_process_and_the_log(
-        self, pair: Pair, viewer: str
-    ) -> None:
+    def test_a_choice_reaches_every_viewer_in_every_process(self, pair: Pair, viewer: str) -> None:
         a, b = pair.ports
         with Stream.of(a, "room=server-s2", viewer) as ada, Stream.of(b, "room=server-s2", viewer) as bob:
             assert ada.named("snapshot").json()["choices"] == []  # type: ignore[index]
@@ -211,9 +209,7 @@ class TestRooms:
                 assert len(first.named("presence").json()) == 2  # type: ignore[arg-type]
             assert first.named("presence").json() == [name]
 
-    def test_where_nobody_is_a_choice_is_passed_on_and_answered_with_410(
-        self, pair: Pair, viewer: str
-    ) -> None:
+    def test_where_nobody_is_a_choice_is_passed_on_and_answers_410(self, pair: Pair, viewer: str) -> None:
         a, b = pair.ports
         with Stream.of(b, "room=lost-s3", viewer) as there:
             there.named("snapshot")
