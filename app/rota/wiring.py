@@ -33,14 +33,14 @@ def make_hub(settings: Settings) -> Hub:
     database = make_database(settings)
     leader, residents, bus = Leader(make_locks(settings, database)), Residents(), make_bus(settings)
     together = Coordination(leader, residents, bus, TableQueue(database, bus), Watch(Jobs(database)))
-    parts = Parts(settings, bus, together.queue, together.tally)
+    parts = Parts(settings, database, bus, together.queue, together.tally)
     entries = tasks_for(settings)
     for entry in entries:
         if entry.body is not None:
-            leader.run(entry.name, entry.body(settings, database))
+            leader.run(entry.name, entry.body(parts))
         if entry.resident is not None:
             residents.run(entry.name, entry.resident(parts))
-    tlog = make_tlog(settings, database)
+    tlog = make_tlog(settings, database, bus)
     return Hub(settings, database, together, tlog, tuple(entry.name for entry in entries))
 
 

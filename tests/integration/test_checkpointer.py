@@ -1,6 +1,8 @@
 """`tlog.checkpointer`: what it signs and publishes, what it refuses, and what witnesses say to it."""
 
 import asyncio
+import base64
+import re
 import shutil
 import time
 from collections.abc import AsyncIterator
@@ -14,7 +16,7 @@ from tests.support.wait import until
 
 from rota import wiring
 from rota.acts.access import make_tlog
-from rota.acts.key import checkpoint_signer
+from rota.acts.key import checkpoint_signer, need_signer
 from rota.errors import DamagedError, FencedError, KeyFileError, RotaError
 from rota.store.tlog import SignedRows
 from rota.tlog.disk import LocalDisk
@@ -292,6 +294,43 @@ async def test_a_cluster_without_a_key_signs_nothing_and_a_hub_of_one_machine_ma
         tmp_path / "c", ROTA_DATABASE_URL="postgresql://h/rota", ROTA_DATABASE_SCHEMA="rota"
     )
     assert checkpoint_signer(cluster, make=True) is None
+    with pytest.raises(KeyFileError, match="needs the key that signs the log"):
+        need_signer(cluster)
+
+
+SECRET = base64.urlsafe_b64encode(b"s" * 32).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    ("key", "origin", "said"),
+    [
+        (
+            private_text("other", b"o" * 32),
+            "hub.test/tlog",
+            "the key of other, and tlog.origin is hub",
+        ),
+        (SECRET[:-1], "hub.test/tlog", "not a private key"),
+    ],
+)
+def test_a_key_and_a_name_that_do_not_go_together(tmp_path: Path, key: str, origin: str, said: str) -> None:
+    settings = sqlite_settings(tmp_path, ROTA_TLOG_CHECKPOINT_KEY=key, ROTA_TLOG_ORIGIN=origin)
+    with pytest.raises(KeyFileError, match=said):
+        checkpoint_signer(settings)
+
+
+def test_a_bare_secret_signs_under_the_origin(tmp_path: Path) -> None:
+    settings = sqlite_settings(tmp_path, ROTA_TLOG_CHECKPOINT_KEY=SECRET, ROTA_TLOG_ORIGIN="hub.test/tlog")
+    assert need_signer(settings).verifier == signer("hub.test/tlog", b"s" * 32).verifier
+
+
+def test_a_bare_secret_without_an_origin_has_a_name_of_its_own(tmp_path: Path) -> None:
+    one, other = (
+        need_signer(sqlite_settings(tmp_path, ROTA_TLOG_CHECKPOINT_KEY=key)).verifier
+        for key in (SECRET, SECRET[::-1].replace("z", "A"))
+    )
+    assert re.fullmatch("rota/[0-9a-f]{16}", one.name)
+    assert one.name != other.name
+    assert signer(one.name, b"s" * 32).verifier == one
 
 
 class Site:

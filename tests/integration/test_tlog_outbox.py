@@ -17,10 +17,13 @@ from tests.support.tlog_hub import Led, lead
 from tests.support.wait import until
 
 from rota import wiring
+from rota.coordination.bus.events import ActWaiting
+from rota.coordination.bus.local import LocalBus
 from rota.errors import FencedError, TlogError
 from rota.settings import Settings
 from rota.store.database import Database, Transaction
 from rota.store.tlog import Outbox
+from rota.tasks import outbox
 from rota.tasks.outbox import Drain
 
 TASK = "tlog.outbox"
@@ -68,7 +71,7 @@ async def test_a_web_process_that_ends_at_any_step(
 ) -> None:
     acts = [b"act %d" % number for number in range(5)]
     ids = await decide(database, *acts)
-    dying = Drain(settings, database)
+    dying = Drain(settings, database, LocalBus())
 
     def dies(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def called(*values: Any) -> Any:
@@ -83,7 +86,7 @@ async def test_a_web_process_that_ends_at_any_step(
     with pytest.raises(KilledError):
         await dying.drain(Led(await lead(database, TASK)).term)
     more = await decide(database, b"later")
-    heir, term = Drain(settings, database), Led(await lead(database, TASK)).term
+    heir, term = Drain(settings, database, LocalBus()), Led(await lead(database, TASK)).term
     while await heir.drain(term):
         pass
     await check(database, settings.tlog_directory, ids + more, [*acts, b"later"])
@@ -94,11 +97,11 @@ async def test_a_process_that_wakes_up_late_appends_nothing_twice(
 ) -> None:
     acts = [b"act %d" % number for number in range(20)]
     ids = await decide(database, *acts)
-    old, term = Drain(settings, database), Led(await lead(database, TASK)).term
+    old, term = Drain(settings, database, LocalBus()), Led(await lead(database, TASK)).term
     rows = await old._outbox.waiting(100)
     await old._outbox.begin([row.id for row in rows], (await old._tlog.settle()).position, term.fence)
     rows = await old._outbox.waiting(100)  # and here it is frozen
-    heir, new = Drain(settings, database), Led(await lead(database, TASK)).term
+    heir, new = Drain(settings, database, LocalBus()), Led(await lead(database, TASK)).term
     assert await heir.drain(new) == 20
     since = rows[0].since
     assert since is not None
@@ -116,7 +119,7 @@ async def test_two_at_once_append_nothing_twice(tmp_path: Path) -> None:
     acts = [b"act %d" % number for number in range(300)]
     ids = await decide(database, *acts)
     term = Led(await lead(database, TASK)).term
-    drains = [Drain(settings, database) for _ in range(3)]
+    drains = [Drain(settings, database, LocalBus()) for _ in range(3)]
     while any(await asyncio.gather(*(drain.drain(term) for drain in drains))):
         pass
     await check(database, settings.tlog_directory, ids, acts)
@@ -131,11 +134,30 @@ async def test_an_act_whose_append_fails_waits_for_a_better_time(
     settings.tlog_directory.write_text("in the way")
     term = Led(await lead(database, TASK)).term
     with pytest.raises(TlogError):
-        await Drain(settings, database).drain(term)
+        await Drain(settings, database, LocalBus()).drain(term)
     assert await Outbox(database).index_of(row) is None
     settings.tlog_directory.unlink()
-    assert await Drain(settings, database).drain(term) == 1
+    assert await Drain(settings, database, LocalBus()).drain(term) == 1
     assert await Outbox(database).index_of(row) == 0
+
+
+async def test_an_act_that_is_told_of_does_not_wait_for_the_next_look(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "LOOK", 3600.0)
+    bus, led = LocalBus(), Led(await lead(database, TASK))
+    await decide(database, b"before")
+    led.running = asyncio.create_task(Drain(settings, database, bus)(led.term))
+    await until(lambda: entries_in(settings.tlog_directory) == [b"before"])
+
+    async def work(tx: Transaction) -> int:
+        return await Outbox.add(tx, b"told", lambda: bus.publish(ActWaiting()))
+
+    await database.write(work)
+    try:
+        await until(lambda: entries_in(settings.tlog_directory) == [b"before", b"told"])
+    finally:
+        await led.stop()
 
 
 async def test_web_processes_killed_again_and_again_while_acts_are_decided(

@@ -7,10 +7,13 @@ from pathlib import Path
 from tests.support.postgres import PASSWORD, Server
 
 from rota.settings import Settings, load
+from rota.tlog.keys import private_text
 
 # A settings file that says nothing, so that the one of a host on which the
 # tests happen to run is not read.
 NO_SETTINGS = Path(os.devnull)
+
+CHECKPOINT_KEY = private_text("hub.test/tlog", b"k" * 32)
 
 
 def sqlite_settings(data: Path, **environ: str) -> Settings:
@@ -26,6 +29,7 @@ def postgres_environ(data: Path, server: Server, schema: str, **environ: str) ->
         "ROTA_DATABASE_URL": server.url,
         "ROTA_DATABASE_SCHEMA": schema,
         "ROTA_DATABASE_PASSWORD": PASSWORD,
+        "ROTA_TLOG_CHECKPOINT_KEY": CHECKPOINT_KEY,
         **environ,
     }
 

@@ -1,6 +1,8 @@
 """The log as this process may use it: a web process appends, one that is only a worker reads."""
 
-from rota.acts.key import checkpoint_signer, read_policy
+from rota.acts.key import checkpoint_signer, need_signer, read_policy
+from rota.acts.telling import TellingLog
+from rota.coordination.bus.bus import Bus
 from rota.roles import Role
 from rota.settings import Settings
 from rota.store.database import Database
@@ -13,17 +15,21 @@ from rota.tlog.signing import SignedFile
 from rota.tlog.turn import sleep_longer
 
 
-def make_tlog(settings: Settings, database: Database) -> Tlog:
+def make_tlog(settings: Settings, database: Database, bus: Bus | None = None) -> Tlog:
     """Return the log, not yet opened. Raises ConfigurationError for a bad place, key or policy.
 
     The first append asks the database for the hub's generation, and for how much
     of the log is signed: an older copy of the directory is never appended to.
+    With a bus, pages are told of each act.
     """
     mount = check_mount(settings.tlog_directory)
     disk = LocalDisk(settings.tlog_directory)
     if Role.WEB not in settings.roles:
         return ReadingLog(disk)
-    checkpoint_signer(settings)
+    if settings.sqlite:
+        checkpoint_signer(settings)  # a bad one stops the program; a missing one is made later
+    else:
+        need_signer(settings)
     read_policy(settings)
 
     # A cluster's directory may be mounted after this process has started.
@@ -31,9 +37,10 @@ def make_tlog(settings: Settings, database: Database) -> Tlog:
     rules = Rules(shared=True, sleep=sleep_longer) if shared else Rules()
 
     async def open_records() -> Records:
-        signer = checkpoint_signer(settings, make=True)
-        generation, signed = await SignedRows(database).ground(signer.verifier.name if signer else "")
+        signer = need_signer(settings)
+        generation, signed = await SignedRows(database).ground(signer.verifier.name)
         kept = SignedFile(disk)
         return Records(disk, lambda: max(signed, kept.size()), generation, rules)
 
-    return AppendingLog(disk, open_records)
+    appending = AppendingLog(disk, open_records)
+    return appending if bus is None else TellingLog(appending, bus)

@@ -28,6 +28,7 @@ from rota.settings import Settings
 from rota.settings.describe import describe, secrets_of
 from rota.store.backups import BackupRecord, Backups
 from rota.store.database import Database
+from rota.store.tlog import Nudge
 
 SUFFIX = ".tar.zst"
 PARTIAL = ".partial"
@@ -49,13 +50,15 @@ class Made:
 class Maker:
     """Makes backups for the leader of `backups.scheduler`, or, without a term, for an operator."""
 
-    def __init__(self, settings: Settings, database: Database, term: Term | None = None) -> None:
+    def __init__(
+        self, settings: Settings, database: Database, term: Term | None = None, nudge: Nudge | None = None
+    ) -> None:
         """Back up this hub into the directory that its settings name."""
         self._settings = settings
         self._term = term
         self._fence = term.fence if term else None
         self._database = database
-        self._records = Backups(database)
+        self._records = Backups(database, nudge)
         self._directory = settings.backup_directory
 
     async def make(self) -> Made:

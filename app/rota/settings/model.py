@@ -58,6 +58,7 @@ class TlogSettings:
     """The transparency log."""
 
     directory: str
+    origin: str
     checkpoint_key: Secret
     quorum: str
 

@@ -30,6 +30,16 @@ def _tlog(settings: Settings) -> Iterator[tuple[str, str]]:
     for key, path in (("directory", settings.tlog.directory), ("quorum", settings.tlog.quorum)):
         if path and not path.startswith("/") and not (key == "quorum" and path == "none"):
             yield f"tlog.{key}", f'"{path}" is no absolute path'
+    origin = settings.tlog.origin
+    if origin and not _good_origin(origin):
+        yield "tlog.origin", f'"{origin}" cannot name a log: no spaces, no +, 255 bytes at most'
+
+
+def _good_origin(origin: str) -> bool:
+    # Only who names the log pays for loading this.
+    from rota.tlog.keys import good_name
+
+    return good_name(origin)
 
 
 def _server(settings: Settings) -> Iterator[tuple[str, str]]:

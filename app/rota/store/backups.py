@@ -6,7 +6,7 @@ from datetime import datetime
 from rota.coordination.epoch import Fence
 from rota.store.database import Database, Transaction
 from rota.store.moments import moment, moment_or_none
-from rota.store.tlog import Outbox
+from rota.store.tlog import Nudge, Outbox
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,10 @@ class BackupRecord:
 class Backups:
     """Changes are compare-and-set on the row's state; scheduled ones carry a fence, an operator's none."""
 
-    def __init__(self, database: Database) -> None:
-        """Keep the records in this database."""
+    def __init__(self, database: Database, nudge: Nudge | None = None) -> None:
+        """Keep the records in this database; nudge when an act is put out."""
         self._database = database
+        self._nudge = nudge
 
     async def begin(self, name: str, fence: Fence | None) -> None:
         """Record that a backup of this name begins."""
@@ -43,7 +44,7 @@ class Backups:
         async def work(tx: Transaction) -> bool:
             changed = await tx.run("backups.complete", name=name, size=size, digest=digest) == 1
             if changed and act is not None:
-                await Outbox.add(tx, act)
+                await Outbox.add(tx, act, self._nudge)
             return changed
 
         return await self._database.write(work, fence)
@@ -58,7 +59,7 @@ class Backups:
 
         async def work(tx: Transaction) -> None:
             if await tx.run("backups.remove", name=name) and act is not None:
-                await Outbox.add(tx, act)
+                await Outbox.add(tx, act, self._nudge)
 
         await self._database.write(work, fence)
 

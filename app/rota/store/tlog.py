@@ -1,5 +1,6 @@
 """What the database keeps of the transparency log: the tree signed last, and acts that wait for it."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from rota.coordination.epoch import Fence
@@ -7,6 +8,8 @@ from rota.errors import DamagedError
 from rota.store.database import Database, Transaction
 from rota.tlog.frames import Position
 from rota.tlog.signing import Signed
+
+Nudge = Callable[[], None]  # tells the process that appends, in the event loop
 
 
 class SignedRows:
@@ -60,10 +63,15 @@ class Outbox:
         self._database = database
 
     @staticmethod
-    async def add(tx: Transaction, entry: bytes) -> int:
-        """Put an entry out, in the transaction that decides the act; return the row's id."""
+    async def add(tx: Transaction, entry: bytes, nudge: Nudge | None = None) -> int:
+        """Put an entry out, in the transaction that decides the act; return the row's id.
+
+        The nudge is given after the commit; without one the act waits for the next look.
+        """
         row = await tx.one("tlog.put_out", entry=entry)
         assert row is not None  # noqa: S101 - INSERT … RETURNING gives one row
+        if nudge is not None:
+            tx.after_commit(nudge)
         return int(row["id"])
 
     async def waiting(self, limit: int) -> list[Outgoing]:

@@ -7,6 +7,7 @@ from rota.settings import Settings
 from rota.store.backups import Backups
 from rota.store.database import Database
 from rota.store.history import History
+from rota.store.tlog import Nudge
 from rota.tasks.schedule import due, resting
 
 LOOK = 30.0  # seconds between two looks at the clock
@@ -16,14 +17,15 @@ NAME = "backups.scheduler"
 class Scheduler:
     """Makes a backup each day, and finishes what a predecessor left half done."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
-        """Back up this hub."""
+    def __init__(self, settings: Settings, database: Database, nudge: Nudge | None = None) -> None:
+        """Back up this hub; nudge when an act is put out."""
         self._settings = settings
+        self._nudge = nudge
         self._database = database
 
     async def __call__(self, term: Term) -> None:
         """Make a backup each time one is due, until asked to stop."""
-        maker = Maker(self._settings, self._database, term)
+        maker = Maker(self._settings, self._database, term, self._nudge)
         records, history = Backups(self._database), History(self._database)
         await maker.recover()
         while True:

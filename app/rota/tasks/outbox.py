@@ -8,32 +8,37 @@ index.
 """
 
 from rota.acts.access import make_tlog
+from rota.coordination.bus.broadcast import Resync, Subscription
+from rota.coordination.bus.bus import Bus
+from rota.coordination.bus.events import ActWaiting, Topic
 from rota.coordination.leader import Term
 from rota.settings import Settings
 from rota.store.database import Database
 from rota.store.tlog import Outbox, Outgoing
 from rota.tlog.frames import MOST_BODY, MOST_ENTRIES, Position
 
-LOOK = 0.5  # seconds between two looks; a nudge shortens the wait
+LOOK = 2.0  # seconds between two looks; a nudge shortens the wait
 BATCH = 256
 
 
 class Drain:
     """Appends what waits, in the order of the rows."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
-        """Take acts from this database into this hub's log."""
+    def __init__(self, settings: Settings, database: Database, bus: Bus) -> None:
+        """Take acts from this database into this hub's log, nudged over this bus, and tell pages over it."""
         self._outbox = Outbox(database)
-        self._tlog = make_tlog(settings, database)
+        self._tlog = make_tlog(settings, database, bus)
+        self._bus = bus
 
     async def __call__(self, term: Term) -> None:
         """Drain until asked to stop."""
-        while True:
-            while await self.drain(term):
-                if term.stopping.is_set():
+        with self._bus.subscribe(Topic.QUEUE) as nudges:
+            while True:
+                while await self.drain(term):
+                    if term.stopping.is_set():
+                        return
+                if await term.pause(LOOK, _act_waits(nudges)):
                     return
-            if await term.pause(LOOK):
-                return
 
     async def drain(self, term: Term) -> int:
         """Append one batch and write its indices back; return how many acts it had."""
@@ -52,6 +57,12 @@ class Drain:
         pairs = [(row.id, logged.index) for row, logged in zip(batch, found, strict=True)]
         await self._outbox.indexed(pairs, term.fence)
         return len(batch)
+
+
+async def _act_waits(nudges: Subscription) -> None:
+    """Wait until somebody says that an act waits, or may have said so."""
+    while not isinstance(await nudges.next(), ActWaiting | Resync):
+        pass
 
 
 def _fitting(rows: list[Outgoing]) -> list[Outgoing]:

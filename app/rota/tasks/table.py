@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rota.coordination.bus.bus import Bus
+from rota.coordination.bus.events import ActWaiting
 from rota.coordination.leader import LedTask
 from rota.coordination.queue.queue import Queue
 from rota.coordination.queue.worker import Tally
@@ -20,9 +21,10 @@ from rota.tasks.queue import QueueWorker
 
 @dataclass(frozen=True)
 class Parts:
-    """What a resident is made of."""
+    """What a task is made of."""
 
     settings: Settings
+    database: Database
     bus: Bus
     queue: Queue
     tally: Tally
@@ -38,8 +40,24 @@ class TaskEntry:
     name: str
     role: Role
     primary: bool
-    body: Callable[[Settings, Database], LedTask] | None = None
+    body: Callable[[Parts], LedTask] | None = None
     resident: Callable[[Parts], Resident] | None = None
+
+
+def _nightly(parts: Parts) -> LedTask:
+    return Nightly(parts.settings, parts.database)
+
+
+def _scheduler(parts: Parts) -> LedTask:
+    return Scheduler(parts.settings, parts.database, lambda: parts.bus.publish(ActWaiting()))
+
+
+def _checkpointer(parts: Parts) -> LedTask:
+    return Checkpointer(parts.settings, parts.database, parts.bus)
+
+
+def _drain(parts: Parts) -> LedTask:
+    return Drain(parts.settings, parts.database, parts.bus)
 
 
 def _queue_worker(parts: Parts) -> Resident:
@@ -47,10 +65,10 @@ def _queue_worker(parts: Parts) -> Resident:
 
 
 TABLE: tuple[TaskEntry, ...] = (
-    TaskEntry("maintenance.nightly", Role.WORKER, primary=True, body=Nightly),
-    TaskEntry("backups.scheduler", Role.WORKER, primary=True, body=Scheduler),
-    TaskEntry("tlog.checkpointer", Role.WEB, primary=False, body=Checkpointer),
-    TaskEntry("tlog.outbox", Role.WEB, primary=False, body=Drain),
+    TaskEntry("maintenance.nightly", Role.WORKER, primary=True, body=_nightly),
+    TaskEntry("backups.scheduler", Role.WORKER, primary=True, body=_scheduler),
+    TaskEntry("tlog.checkpointer", Role.WEB, primary=False, body=_checkpointer),
+    TaskEntry("tlog.outbox", Role.WEB, primary=False, body=_drain),
     TaskEntry("queue.worker", Role.WORKER, primary=False, resident=_queue_worker),
 )
 

@@ -13,11 +13,10 @@ import os
 import socket
 import time
 
-from rota.coordination.leader import Term
+from rota.coordination.leader import LedTask, Term
 from rota.roles import Role
 from rota.settings import Settings
-from rota.store.database import Database
-from rota.tasks.table import TaskEntry
+from rota.tasks.table import Parts, TaskEntry
 
 RECEIVER = ("10.78.0.1", 8600)  # on the lab's own network, which no tunnel carries
 BEAT = 0.1  # seconds between acts
@@ -27,7 +26,7 @@ LATE = 0.2  # seconds for which an effect is under way: at any moment there is o
 class Probe:
     """Acts while it leads."""
 
-    def __init__(self, settings: Settings, _database: Database) -> None:
+    def __init__(self, settings: Settings) -> None:
         """Speak as this process."""
         self._holder = f"{settings.name}:{os.getpid()}"
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -59,7 +58,11 @@ class Probe:
             self._socket.sendto(json.dumps(act).encode(), RECEIVER)
 
 
+def _probe(parts: Parts) -> LedTask:
+    return Probe(parts.settings)
+
+
 ENTRIES = (
-    TaskEntry("failover.probe", Role.WORKER, primary=False, body=Probe),
-    TaskEntry("failover.web", Role.WEB, primary=False, body=Probe),
+    TaskEntry("failover.probe", Role.WORKER, primary=False, body=_probe),
+    TaskEntry("failover.web", Role.WEB, primary=False, body=_probe),
 )

@@ -42,6 +42,12 @@ class JobWaiting(Event, frozen=True, tag="job_waiting"):
     kind: str
 
 
+class ActWaiting(Event, frozen=True, tag="act_waiting"):
+    """There is an act on its way into the log."""
+
+    on: ClassVar[Topic] = Topic.QUEUE
+
+
 class ProposalChanged(Event, frozen=True, tag="proposal"):
     """Something happened to an app's proposal; whoever needs a text in full reads the proposal."""
 
@@ -72,4 +78,4 @@ class RoomEvent(Event, frozen=True, tag="room"):
     event: str
 
 
-AnyEvent = DeliveryWaiting | JobWaiting | ProposalChanged | Live | RoomEvent
+AnyEvent = DeliveryWaiting | JobWaiting | ActWaiting | ProposalChanged | Live | RoomEvent

@@ -16,7 +16,7 @@ import structlog
 
 from rota.coordination.bus.broadcast import Resync, Subscription
 from rota.coordination.bus.bus import Bus
-from rota.coordination.bus.events import JobWaiting, Topic
+from rota.coordination.bus.events import Event, JobWaiting, Topic
 from rota.coordination.queue.attempt import Attempt, Stop, described
 from rota.coordination.queue.job import Claimed, PayloadError, PutBack, decode
 from rota.coordination.queue.kinds import Kind, Kinds, after_failure, without_trying
@@ -293,13 +293,19 @@ class Worker:
     async def _hear(self, nudges: Subscription) -> None:
         """Look when somebody says that a job waits; in a herd, not all at the same moment."""
         async for heard in nudges:
-            if isinstance(heard, JobWaiting) and heard.kind in self._kinds.barred:
+            if not self._concerns(heard):
                 continue
             if self._misses >= MISSES and not isinstance(heard, Resync):
                 await asyncio.sleep(random.uniform(0, HERD))  # noqa: S311 - spreads load, guards nothing
                 nudges.skip()
             self._look = self._nudged = True
             self._bell.set()
+
+    def _concerns(self, heard: Event | Resync) -> bool:
+        """Tell whether there may be something to claim."""
+        if isinstance(heard, JobWaiting):
+            return heard.kind not in self._kinds.barred
+        return isinstance(heard, Resync)
 
     async def _ring(self, stopping: asyncio.Event) -> None:
         await stopping.wait()
