@@ -1,5 +1,6 @@
 """One client of a stream of server-sent events, which reads as a browser does."""
 
+import contextlib
 import http.client
 import queue
 import socket
@@ -7,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
@@ -21,7 +22,7 @@ class Heard:
     id: str
     retry: int | None = None
 
-    def json(self) -> object:
+    def json(self) -> Any:
         """Return the text, read as JSON."""
         return msgspec.json.decode(self.text)
 
@@ -84,7 +85,9 @@ class Stream:
 
     def close(self) -> None:
         """Leave."""
-        self._socket.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):  # the other side may have left before
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._response.close()
         self._socket.close()
         self._reader.join(timeout=5)
 

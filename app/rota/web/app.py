@@ -3,6 +3,7 @@
 import falcon
 import falcon.asgi
 
+from rota.access.passwords import Passwords
 from rota.acts.search import Acts
 from rota.errors import RotaError
 from rota.hub import Hub
@@ -10,8 +11,9 @@ from rota.roles import Role
 from rota.tlog.disk import LocalDisk
 from rota.tlog.publication import Publication
 from rota.tlog.view import View
-from rota.web import acts, live, rooms, tlog
+from rota.web import acts, live, rooms, sign_in, tlog
 from rota.web.assets import AssetResource
+from rota.web.cookies import SessionCookie
 from rota.web.credentials import Credentials
 from rota.web.endpoint import App, Routes
 from rota.web.guard import Guard
@@ -22,16 +24,20 @@ from rota.web.live import Feed
 from rota.web.live_metrics import LiveCollector
 from rota.web.metrics import Metrics, MetricsResource
 from rota.web.pages import Pages
+from rota.web.peer import Peers
 from rota.web.problems import Problems
 from rota.web.request import Measure, RequestId, StrictHost
+from rota.web.sign_in import Doorman
 
 
 def create_app(hub: Hub) -> App:
     """Return the ASGI app: the whole router for a web process, two routes for a worker alone."""
-    metrics, credentials = Metrics(hub), Credentials(hub)
+    metrics, peers = Metrics(hub), Peers(hub.settings.server.trusted_proxies)
+    cookie = SessionCookie(peers)
+    credentials = Credentials(hub, cookie)
     app: App = falcon.asgi.App(middleware=(Lifespan(hub), RequestId(), StrictHost(), Measure(metrics)))
     routes = Routes(app)
-    app.add_middleware(Guard(routes, credentials.caller))
+    app.add_middleware(Guard(routes, credentials.caller, peers))
     pages = Pages(hub, routes)
     problems = Problems(pages)
     app.set_error_serializer(problems.serialize)
@@ -49,6 +55,7 @@ def create_app(hub: Hub) -> App:
         routes.add("/assets/{name}", AssetResource())
         routes.add("/health/process", ProcessHealthResource(hub))
         routes.add("/version", VersionResource())
+        sign_in.add_routes(routes, hub, pages, cookie, Doorman(hub, Passwords()))
         tlog.add_routes(routes, hub, pages)
         acts.add_routes(routes, found, pages)
         live.add_routes(routes, feed)
