@@ -120,7 +120,7 @@ def _take(context: BrowserContext, port: int, names: list[str], suffix: str) -> 
             continue
         page = context.new_page()
         answer = page.goto(f"http://127.0.0.1:{port}{PAGES[name]}")
-        if answer is None or (answer.status != 200 and name != "problem"):
+        if answer is None or (not answer.ok and name != "problem"):
             print(f"{name}: {json.dumps(answer.status if answer else None)}", file=sys.stderr)
             page.close()
             continue

@@ -20,10 +20,14 @@
     lamp.textContent = text;
   };
 
+  // What somebody is just clicking on is not taken away from under the pointer.
+  const pressed = () => document.querySelector("#live :active") !== null;
+
   const fetchNow = () => {
     timer = 0;
     fetched = Date.now();
     if (document.hidden) stale = true;
+    else if (pressed()) refresh();
     else htmx.trigger("#live", "refresh");
   };
 
@@ -70,7 +74,10 @@
   // What is answered instead of this page, as the sign-in is, replaces all of it.
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { xhr, target } = event.detail;
-    if (target.id === "live" && xhr.status === 200 && !xhr.responseText.includes('id="live"')) {
+    if (target.id === "live" && pressed()) {
+      event.detail.shouldSwap = false;
+      refresh();
+    } else if (target.id === "live" && xhr.status === 200 && !xhr.responseText.includes('id="live"')) {
       event.detail.shouldSwap = false;
       location.reload();
     }
