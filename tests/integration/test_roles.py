@@ -75,7 +75,7 @@ class TestWebAlone:
         health = hub.wait().health()
         assert (health["roles"], health["tasks"]) == (["web"], WEBS)
         wait_for(lambda: hub.leading() == WEBS)
-        for path in ("/", "/health/process", "/version", "/metrics"):
+        for path in ("/sign-in", "/health/process", "/version", "/metrics"):
             assert ask(port, "GET", path, AUTHORISED).status == 200
         assert "maintenance.nightly" not in ask(port, "GET", "/metrics", AUTHORISED).text
         assert hub.stop() == 0

@@ -6,9 +6,10 @@ import sys
 import click
 
 from rota import __version__
-from rota.errors import RotaError
+from rota.errors import InputError, RotaError
 
 _COMMANDS = {
+    "admin": ("rota.cli.admin", "Make administrators, list accounts, set passwords: on a host of the hub."),
     "backup": ("rota.cli.backup", "Make, list and verify backups of this hub."),
     "migrate": ("rota.cli.migrate", "Bring the database's schema up to date."),
     "queue": ("rota.cli.queue", "Show the jobs on the work queue; retry or drop them."),
@@ -57,6 +58,9 @@ def main() -> None:
         sys.exit(130)
     except click.ClickException as error:
         error.show()
+        sys.exit(error.exit_code)
+    except InputError as error:
+        click.echo(f"rota: {error} {error.remedy}", err=True)
         sys.exit(error.exit_code)
     except RotaError as error:
         click.echo(f"rota: {error}", err=True)

@@ -6,7 +6,9 @@ from rota.store.backups import Backups
 from rota.store.database import Database
 from rota.store.history import History
 from rota.store.jobs import Jobs
+from rota.store.sessions import Sessions
 from rota.store.tlog import Outbox
+from rota.store.tokens import Tokens
 from rota.tasks.schedule import due
 
 LOOK = 30.0  # seconds between two looks at the clock
@@ -38,6 +40,8 @@ class Nightly:
         rows += await Backups(self._database).prune(term.fence, days)
         rows += await Jobs(self._database).prune(term.fence, days)
         rows += await Outbox(self._database).prune(term.fence, days)
+        rows += await Sessions(self._database).prune(term.fence)
+        rows += await Tokens(self._database).prune(term.fence, days)
         row = await self._database.read(lambda tx: tx.one("schema.check"))
         problems = row["problems"] if row else None
         verdict = f"has problems: {problems}" if problems else "is well"
