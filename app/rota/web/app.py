@@ -11,7 +11,7 @@ from rota.roles import Role
 from rota.tlog.disk import LocalDisk
 from rota.tlog.publication import Publication
 from rota.tlog.view import View
-from rota.web import acts, live, rooms, sign_in, tlog
+from rota.web import accounts, acts, live, me, rooms, sign_in, tlog, tokens
 from rota.web.assets import AssetResource
 from rota.web.cookies import SessionCookie
 from rota.web.credentials import Credentials
@@ -55,7 +55,12 @@ def create_app(hub: Hub) -> App:
         routes.add("/assets/{name}", AssetResource())
         routes.add("/health/process", ProcessHealthResource(hub))
         routes.add("/version", VersionResource())
-        sign_in.add_routes(routes, hub, pages, cookie, Doorman(hub, Passwords()))
+        passwords = Passwords()
+        doorman = Doorman(hub, passwords)
+        sign_in.add_routes(routes, hub, pages, cookie, doorman)
+        me.add_routes(routes, hub, passwords, doorman)
+        tokens.add_routes(routes, hub, pages)
+        accounts.add_routes(routes, hub, pages, passwords)
         tlog.add_routes(routes, hub, pages)
         acts.add_routes(routes, found, pages)
         live.add_routes(routes, feed)

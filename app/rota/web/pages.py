@@ -50,6 +50,7 @@ class Pages:
         )
         self._environment.filters["when"] = when
         self._environment.filters["clock"] = clock
+        self._environment.filters["day"] = day
         self._environment.filters["moment"] = moment
         self._environment.filters["size"] = size
 
@@ -84,6 +85,11 @@ def when(at: datetime | None) -> str:
 def clock(at: datetime | None) -> str:
     """Return a moment in little room: without the year, and in UTC without saying so."""
     return "—" if at is None else at.strftime("%m-%d %H:%M:%S")
+
+
+def day(at: datetime | None) -> str:
+    """Return a moment's day."""
+    return "—" if at is None else at.strftime("%Y-%m-%d")
 
 
 def moment(microseconds: int) -> datetime:
