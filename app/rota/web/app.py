@@ -7,7 +7,7 @@ from rota.access.passwords import Passwords
 from rota.errors import RotaError
 from rota.hub import Hub
 from rota.roles import Role
-from rota.web import accounts, me, sign_in, tlog, tokens
+from rota.web import accounts, me, queue, sign_in, tlog, tokens
 from rota.web.assets import AssetResource
 from rota.web.cookies import SessionCookie
 from rota.web.credentials import Credentials
@@ -51,5 +51,6 @@ def create_app(hub: Hub) -> App:
         me.add_routes(routes, hub, passwords, doorman)
         tokens.add_routes(routes, hub, pages)
         accounts.add_routes(routes, hub, pages, passwords)
+        queue.add_routes(routes, hub, pages)
         tlog.add_routes(routes, hub, pages)
     return app
