@@ -14,7 +14,7 @@ from rota.access.scopes import Scope
 @pytest.fixture(scope="session")
 def pair(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -> Iterator[Pair]:
     """Give a hub that bob may only look at and choose in, and that the others administer."""
-    both = Pair.start(tmp_path_factory.mktemp("browser"), postgres, "web,worker")
+    both = Pair.start(tmp_path_factory.mktemp("browser"), postgres, "web,worker", ROTA_LIMITS_SIGN_IN="0")
     for name in ("ada", "carol", "dave", "erin"):
         access.account(both.environ, name, Scope.ADMIN)
     access.account(both.environ, "bob", Scope.HUB_READ, Scope.ROOMS_WRITE)

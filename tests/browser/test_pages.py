@@ -9,7 +9,7 @@ from tests.support import access, browser
 from tests.support.pair import Pair
 from tests.support.wait import wait_for
 
-PAGES = ("/", "/acts", "/rooms", "/rooms/server-s1", "/tokens", "/settings", "/log/entries/0")
+PAGES = ("/", "/acts", "/queue", "/rooms", "/rooms/server-s1", "/tokens", "/settings", "/log/entries/0")
 PHONE = {"width": 360, "height": 740}
 
 # Every text that is seen whose colour stands out too little from what it stands on (WCAG 2.2, 1.4.3).

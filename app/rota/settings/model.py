@@ -64,6 +64,15 @@ class TlogSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much one caller may ask of one process."""
+
+    caller: int
+    stranger: int
+    sign_in: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Every setting in force. Sections are attributes, keys are theirs."""
 
@@ -72,6 +81,7 @@ class Settings:
     maintenance: Maintenance
     backups: Backups
     tlog: TlogSettings
+    limits: Limits
 
     @property
     def sqlite(self) -> bool:
@@ -123,6 +133,7 @@ SECTIONS: dict[str, type] = {
     "maintenance": Maintenance,
     "backups": Backups,
     "tlog": TlogSettings,
+    "limits": Limits,
 }
 
 

@@ -11,7 +11,7 @@ from rota.roles import Role
 from rota.tlog.disk import LocalDisk
 from rota.tlog.publication import Publication
 from rota.tlog.view import View
-from rota.web import accounts, acts, live, me, rooms, sign_in, tlog, tokens
+from rota.web import accounts, acts, live, me, queue, rooms, sign_in, tlog, tokens
 from rota.web.assets import AssetResource
 from rota.web.cookies import SessionCookie
 from rota.web.credentials import Credentials
@@ -20,6 +20,7 @@ from rota.web.guard import Guard
 from rota.web.health import HealthResource, ProcessHealthResource, VersionResource
 from rota.web.home import HomeResource
 from rota.web.lifespan import Lifespan
+from rota.web.limits import RateLimits
 from rota.web.live import Feed
 from rota.web.live_metrics import LiveCollector
 from rota.web.metrics import Metrics, MetricsResource
@@ -33,11 +34,12 @@ from rota.web.sign_in import Doorman
 def create_app(hub: Hub) -> App:
     """Return the ASGI app: the whole router for a web process, two routes for a worker alone."""
     metrics, peers = Metrics(hub), Peers(hub.settings.server.trusted_proxies)
+    limits = RateLimits(hub.settings.limits)
     cookie = SessionCookie(peers)
     credentials = Credentials(hub, cookie)
     app: App = falcon.asgi.App(middleware=(Lifespan(hub), RequestId(), StrictHost(), Measure(metrics)))
     routes = Routes(app)
-    app.add_middleware(Guard(routes, credentials.caller, peers))
+    app.add_middleware(Guard(routes, credentials.caller, peers, limits))
     pages = Pages(hub, routes)
     problems = Problems(pages)
     app.set_error_serializer(problems.serialize)
@@ -56,11 +58,12 @@ def create_app(hub: Hub) -> App:
         routes.add("/health/process", ProcessHealthResource(hub))
         routes.add("/version", VersionResource())
         passwords = Passwords()
-        doorman = Doorman(hub, passwords)
+        doorman = Doorman(hub, passwords, peers, limits)
         sign_in.add_routes(routes, hub, pages, cookie, doorman)
         me.add_routes(routes, hub, passwords, doorman)
         tokens.add_routes(routes, hub, pages)
         accounts.add_routes(routes, hub, pages, passwords)
+        queue.add_routes(routes, hub, pages)
         tlog.add_routes(routes, hub, pages)
         acts.add_routes(routes, found, pages)
         live.add_routes(routes, feed)
