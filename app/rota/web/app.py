@@ -18,6 +18,7 @@ from rota.web.home import HomeResource
 from rota.web.lifespan import Lifespan
 from rota.web.limits import RateLimits
 from rota.web.metrics import Metrics, MetricsResource
+from rota.web.openapi import OpenApiResource
 from rota.web.pages import Pages
 from rota.web.peer import Peers
 from rota.web.problems import Problems
@@ -26,7 +27,12 @@ from rota.web.sign_in import Doorman
 
 
 def create_app(hub: Hub) -> App:
-    """Return the ASGI app: the whole router for a web process, two routes for a worker alone."""
+    """Return the ASGI app of a process."""
+    return create_routes(hub).app
+
+
+def create_routes(hub: Hub) -> Routes:
+    """Return the routes of a process: all for a web process, two for a worker alone."""
     metrics, pages = Metrics(hub), Pages(hub)
     problems, peers = Problems(pages), Peers(hub.settings.server.trusted_proxies)
     limits = RateLimits(hub.settings.limits)
@@ -53,4 +59,5 @@ def create_app(hub: Hub) -> App:
         accounts.add_routes(routes, hub, pages, passwords)
         queue.add_routes(routes, hub, pages)
         tlog.add_routes(routes, hub, pages)
-    return app
+        routes.add("/openapi.json", OpenApiResource(routes))
+    return routes
