@@ -1,5 +1,6 @@
 """What a process says of itself: a frozen view, refreshed every two seconds."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -31,6 +32,7 @@ class Health:
     roles: tuple[str, ...]
     primary: bool
     leading: tuple[str, ...] = ()
+    failing: Mapping[str, str] = field(default_factory=dict)  # task → why it does not do its work
     tasks: tuple[str, ...] = ()
     residents: tuple[str, ...] = ()
     database: DatabaseHealth
@@ -60,6 +62,7 @@ class Health:
             "roles": list(self.roles),
             "primary": self.primary,
             "leading": list(self.leading),
+            "failing": dict(self.failing),
             "tasks": list(self.tasks),
             "database": database,
             "tlog": {

@@ -10,6 +10,7 @@ import structlog
 
 from rota import __version__
 from rota.coordination.bus.bus import Bus
+from rota.coordination.bus.events import Live
 from rota.coordination.leader import Leader
 from rota.coordination.queue.queue import Queue
 from rota.coordination.queue.watch import Watch
@@ -24,10 +25,14 @@ from rota.store.migrations import program_schema, refuse_if_too_new
 from rota.tlog.log import Tlog
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from rota.tlog.segments import Tail
 
 REFRESH = 2.0  # seconds between two looks at the database
 LATE = 2.0  # seconds after which the database counts as not answering
+
+TOPIC = "hub"  # of the events that pages listen to
 
 log = structlog.get_logger("rota.hub")
 
@@ -80,6 +85,7 @@ class Hub:
             database=DatabaseHealth(kind="sqlite" if settings.sqlite else "postgresql"),
             started_at=time.time_ns() // 1000,
         )
+        self._told: Hashable = None  # what pages were last told
         self._background: asyncio.Task[None] | None = None
         self._pulse: asyncio.Task[Pulse] | None = None
         self._look_of_tlog: asyncio.Task[Tail] | None = None
@@ -87,7 +93,12 @@ class Hub:
     @property
     def health(self) -> Health:
         """The newest view: the database's part is at most a few seconds old, the rest is of now."""
-        return replace(self._health, leading=tuple(self.leader.leading()), draining=self.draining.is_set())
+        return replace(
+            self._health,
+            leading=tuple(self.leader.leading()),
+            failing=self.leader.failing(),
+            draining=self.draining.is_set(),
+        )
 
     def start(self) -> None:
         """Begin all that runs in the background; returns at once."""
@@ -115,6 +126,7 @@ class Hub:
                 await asyncio.wait({task}, timeout=LATE)
         await self.together.residents.stop()
         await self.tlog.close()
+        self._tell()
         await self.together.bus.close()
         await self.database.close()
         log.info("stopped")
@@ -129,12 +141,21 @@ class Hub:
                 await asyncio.sleep(REFRESH)
                 self._note(await self._look())
                 self._note_tlog(await self._look_at_tlog())
+                self._tell()
         except ConfigurationError as error:
             log.error("cannot run", reason=str(error))  # noqa: TRY400 - an operator's mistake, not a crash
             self._fail(error)
         except Exception as error:
             log.exception("the hub crashed")
             self._fail(error)
+
+    def _tell(self) -> None:
+        """Tell pages when what this process leads, or whether it is well, has changed."""
+        health = self.health
+        state = health.leading, health.reason, health.draining
+        if state != self._told:
+            self._told = state
+            self.together.bus.publish(Live(TOPIC, "health"))
 
     def _fail(self, error: BaseException) -> None:
         self.failure = error

@@ -40,7 +40,7 @@ def make_hub(settings: Settings) -> Hub:
             leader.run(entry.name, entry.body(parts))
         if entry.resident is not None:
             residents.run(entry.name, entry.resident(parts))
-    tlog = make_tlog(settings, database)
+    tlog = make_tlog(settings, database, bus)
     return Hub(settings, database, together, tlog, tuple(entry.name for entry in entries))
 
 

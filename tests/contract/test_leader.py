@@ -118,8 +118,12 @@ async def test_a_task_that_crashes_gives_its_lock_back_and_is_tried_again(make: 
     leader = make()
     leader.run("a", crash_once)
     leader.start()
+    await until(leader.failing)
+    assert leader.failing() == {"a": "a fault of this program: ValueError; its journal says more"}
     await until(lambda: len(epochs) > 1, within=15)
     assert epochs == [1, 2]
+    await leader.resign()
+    assert leader.failing() == {}
 
 
 async def test_after_resigning_a_term_may_act_no_more(make: Make) -> None:

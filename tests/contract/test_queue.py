@@ -12,7 +12,7 @@ from tests.support.postgres import Server
 from tests.support.sql import end_leases, run
 from tests.support.wait import until
 
-from rota.coordination.bus.events import Event, JobWaiting, Topic
+from rota.coordination.bus.events import Event, JobWaiting, Live, Topic
 from rota.coordination.bus.local import LocalBus
 from rota.coordination.local import raise_epochs
 from rota.coordination.queue.job import Claimed, NewJob, PayloadError, PutBack, decode
@@ -332,7 +332,7 @@ async def test_many_jobs_in_one_insert_are_one_nudge(queue: Queue, database: Dat
         assert len(await put(queue, database, *["mail"] * 1000)) == 1000
         async with asyncio.timeout(5):
             assert await nudges.next() == JobWaiting("mail")
-    assert bus.state.published == 1
+    assert bus.state.published == 2  # the nudge, and what pages are told
 
 
 async def test_many_inserts_in_a_row_are_few_nudges_and_one_at_the_end(
@@ -360,8 +360,11 @@ async def test_many_inserts_in_a_row_are_few_nudges_and_one_at_the_end(
 async def test_nobody_is_nudged_for_a_job_that_is_not_due(
     queue: Queue, database: Database, bus: LocalBus
 ) -> None:
-    await put(queue, database, NewJob(kind="mail", payload={}, delay=60))
-    assert bus.state.published == 0
+    with bus.subscribe(Topic.LIVE) as pages:
+        await put(queue, database, NewJob(kind="mail", payload={}, delay=60))
+        async with asyncio.timeout(5):
+            assert await pages.next() == Live("queue", "changed")
+    assert bus.state.published == 1  # and nothing else
 
 
 @pytest.mark.parametrize(

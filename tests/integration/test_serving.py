@@ -60,6 +60,7 @@ class TestRoutes:
             "roles": ["web", "worker"],
             "primary": True,
             "leading": [],
+            "failing": {},
             "tasks": [
                 "backups.scheduler",
                 "maintenance.nightly",

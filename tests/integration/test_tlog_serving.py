@@ -1,6 +1,7 @@
 """The log over HTTP and by its commands: a hub on SQLite, its entries, and tools that know only its key."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -196,9 +197,12 @@ def test_the_commands_read_the_files_beside_the_hub(
 
 
 def test_fsck_finds_what_was_changed_and_changes_nothing(
-    data: Path, environ: dict[str, str], hub: Hub
+    data: Path, environ: dict[str, str], hub: Hub, tmp_path: Path
 ) -> None:
     assert hub.port
+    # A copy: the hub that runs would publish anew what is missing.
+    data = Path(shutil.copytree(data, tmp_path / "data"))
+    environ = {**environ, "ROTA_SERVER_DATA": str(data)}
     good = command(environ, "fsck")
     assert (good.returncode, good.stderr) == (0, "")
     assert re.fullmatch(
@@ -260,3 +264,22 @@ def test_without_a_token_no_entry_is_served(tmp_path: Path, hubs: list[Hub]) -> 
     for path in ("/log/entries/0", "/log/tile/entries/000.p/1"):
         answer = ask(port, "GET", path, AUTHORISED)
         assert (answer.status, answer.headers["cache-control"]) == (401, "no-store")
+
+
+def test_a_log_that_is_an_older_copy_is_told_of_by_health(tmp_path: Path, hubs: list[Hub]) -> None:
+    data = tmp_path / "data"
+    environ = {"ROTA_SERVER_DATA": str(data), "ROTA_TLOG_CHECKPOINT_KEY": KEY}
+    log = Records(LocalDisk(data / "tlog"), lambda: 0, 1)
+    log.append([b"one"])
+    shutil.copytree(data / "tlog", tmp_path / "older")
+    log.append([b"two"])
+    first = Hub.start(tmp_path / "log", environ, port=free_port()).wait()
+    hubs.append(first)
+    wait_for(lambda: (found := published(data / "tlog")) is not None and found.size == 2, 20)
+    first.stop()
+    shutil.rmtree(data / "tlog")
+    (tmp_path / "older").rename(data / "tlog")
+    hub = Hub.start(tmp_path / "log", environ, port=free_port()).wait()
+    hubs.append(hub)
+    said = wait_for(lambda: hub.health().get("failing") or {}, 20)
+    assert "Nothing is signed" in said["tlog.checkpointer"]

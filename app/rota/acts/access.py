@@ -1,6 +1,8 @@
 """The log as this process may use it: a web process appends, one that is only a worker reads."""
 
 from rota.acts.key import checkpoint_signer, need_signer, read_policy
+from rota.acts.telling import TellingLog
+from rota.coordination.bus.bus import Bus
 from rota.roles import Role
 from rota.settings import Settings
 from rota.store.database import Database
@@ -13,11 +15,12 @@ from rota.tlog.signing import SignedFile
 from rota.tlog.turn import sleep_longer
 
 
-def make_tlog(settings: Settings, database: Database) -> Tlog:
+def make_tlog(settings: Settings, database: Database, bus: Bus | None = None) -> Tlog:
     """Return the log, not yet opened. Raises ConfigurationError for a bad place, key or policy.
 
     The first append asks the database for the hub's generation, and for how much
     of the log is signed: an older copy of the directory is never appended to.
+    With a bus, pages are told of each act.
     """
     mount = check_mount(settings.tlog_directory)
     disk = LocalDisk(settings.tlog_directory)
@@ -39,4 +42,5 @@ def make_tlog(settings: Settings, database: Database) -> Tlog:
         kept = SignedFile(disk)
         return Records(disk, lambda: max(signed, kept.size()), generation, rules)
 
-    return AppendingLog(disk, open_records)
+    appending = AppendingLog(disk, open_records)
+    return appending if bus is None else TellingLog(appending, bus)

@@ -74,6 +74,7 @@ class _Singleton:
     crashes: int = 0
     rest_until: float = 0.0
     announced: bool = False
+    failure: str = ""  # why it last failed, until it has ended well
 
 
 class Leader:
@@ -103,6 +104,11 @@ class Leader:
     def leading(self) -> list[str]:
         """Return the names of the locks held here, sorted."""
         return sorted(s.name for s in self._singletons.values() if s.state is State.LEADING)
+
+    def failing(self) -> dict[str, str]:
+        """Return why, for each task that failed here and rests, or has just been begun anew."""
+        now = asyncio.get_running_loop().time()
+        return {s.name: s.failure for s in self._singletons.values() if s.failure and _unwell(s, now)}
 
     def epoch_of(self, name: str) -> int | None:
         """Return the epoch under which this process leads a task, None when it does not."""
@@ -207,11 +213,20 @@ async def _live(singleton: _Singleton, term: Term) -> bool:
         await singleton.body(term)
     except RotaError as error:  # fenced, or the database is away: the message says it all
         log.warning("task stopped", task=singleton.name, reason=str(error))
+        singleton.failure = str(error)
         return False
-    except Exception:
+    except Exception as error:
         log.exception("task crashed", task=singleton.name)
+        singleton.failure = f"a fault of this program: {type(error).__name__}; its journal says more"
         return False
+    singleton.failure = ""
     return True
+
+
+def _unwell(singleton: _Singleton, now: float) -> bool:
+    if singleton.state is State.LEADING:
+        return now - singleton.began < RAN_WELL
+    return singleton.state is State.RESTING
 
 
 def _settle(singleton: _Singleton, now: float) -> None:

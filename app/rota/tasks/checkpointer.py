@@ -8,6 +8,8 @@ from typing import NamedTuple
 import structlog
 
 from rota.acts.key import need_signer, read_policy
+from rota.coordination.bus.bus import Bus
+from rota.coordination.bus.events import Live
 from rota.coordination.leader import Term
 from rota.drivers.http import HttpPost
 from rota.errors import TlogError
@@ -25,6 +27,7 @@ from rota.tlog.policy import Policy
 from rota.tlog.signing import Signed, SignedFile, newest, nothing_signed, sign_tree
 from rota.tlog.tree import TileHashes
 
+TOPIC = "log"  # of the events that pages listen to
 INTERVAL = 1.0  # seconds between two looks for new entries
 AGAIN = 10.0  # seconds after which witnesses that were missing are asked again
 
@@ -34,9 +37,10 @@ log = structlog.get_logger("rota.tlog")
 class Checkpointer:
     """Leads one log. In this order: tiles, signature, database, file, witnesses, checkpoint."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
-        """Sign this hub's log."""
+    def __init__(self, settings: Settings, database: Database, bus: Bus | None = None) -> None:
+        """Sign this hub's log, and tell pages over the bus of each checkpoint."""
         self._settings = settings
+        self._bus = bus
         self._rows = SignedRows(database)
 
     async def __call__(self, term: Term) -> None:
@@ -46,7 +50,11 @@ class Checkpointer:
         post = HttpPost()
         try:
             await _Leading(
-                self._settings.tlog_directory, self._rows, _Trust(signer, policy), post, term
+                self._settings.tlog_directory,
+                self._rows,
+                _Trust(signer, policy),
+                _World(post, self._bus),
+                term,
             ).run()
         except OSError as error:
             raise TlogError(f"the tlog's files: {error.strerror}") from error
@@ -61,6 +69,13 @@ class _Trust(NamedTuple):
     policy: Policy
 
 
+class _World(NamedTuple):
+    """How witnesses are asked, and who is told."""
+
+    post: HttpPost
+    bus: Bus | None
+
+
 class _Leading:
     """One term."""
 
@@ -69,10 +84,11 @@ class _Leading:
         directory: Path,
         rows: SignedRows,
         trust: "_Trust",
-        post: HttpPost,
+        world: "_World",
         term: Term,
     ) -> None:
         self._rows = rows
+        post, self._bus = world
         self._signer, self._policy = trust
         self._term = term
         self._file = SignedFile(LocalDisk(directory))
@@ -125,6 +141,8 @@ class _Leading:
             return None
         self._term.check()
         await asyncio.to_thread(self._exporter.publication.publish, data)
+        if self._bus is not None:
+            self._bus.publish(Live(TOPIC, "checkpoint"))
         return data
 
     def _behind(self, published: bytes, signed: Signed) -> bool:

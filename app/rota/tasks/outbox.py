@@ -25,9 +25,9 @@ class Drain:
     """Appends what waits, in the order of the rows."""
 
     def __init__(self, settings: Settings, database: Database, bus: Bus) -> None:
-        """Take acts from this database into this hub's log, nudged over this bus."""
+        """Take acts from this database into this hub's log, nudged over this bus, and tell pages over it."""
         self._outbox = Outbox(database)
-        self._tlog = make_tlog(settings, database)
+        self._tlog = make_tlog(settings, database, bus)
         self._bus = bus
 
     async def __call__(self, term: Term) -> None:

@@ -53,7 +53,7 @@ def _scheduler(parts: Parts) -> LedTask:
 
 
 def _checkpointer(parts: Parts) -> LedTask:
-    return Checkpointer(parts.settings, parts.database)
+    return Checkpointer(parts.settings, parts.database, parts.bus)
 
 
 def _drain(parts: Parts) -> LedTask:

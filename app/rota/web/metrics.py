@@ -70,14 +70,17 @@ class _HubCollector(Collector):
         info.add_metric([health.version, ",".join(health.roles)], 1)
         yield info
         held = GaugeMetricFamily("rota_leader_held", "1 for each lock held here.", labels=["task"])
+        failing = GaugeMetricFamily("rota_task_failing", "1 for each task that failed here.", labels=["task"])
         epoch = GaugeMetricFamily("rota_leader_epoch", "The epoch led under here.", labels=["task"])
         for task in health.tasks:
             if task in health.residents:
                 continue
             held.add_metric([task], task in health.leading)
+            failing.add_metric([task], task in health.failing)
             if (number := leader.epoch_of(task)) is not None:
                 epoch.add_metric([task], number)
         yield held
+        yield failing
         yield epoch
         yield GaugeMetricFamily("rota_leader_sessions_lost", "Lock sessions lost.", value=leader.generation)
         yield GaugeMetricFamily(

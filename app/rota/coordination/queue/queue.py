@@ -13,6 +13,7 @@ from typing import Protocol
 
 import msgspec
 
+from rota.coordination.bus.announcer import Announcer
 from rota.coordination.bus.bus import Bus
 from rota.coordination.bus.events import JobWaiting
 from rota.coordination.queue.job import Claimed, NewJob, PutBack, encode
@@ -20,6 +21,8 @@ from rota.coordination.queue.kinds import LEASE, Kinds
 from rota.store.database import Database, Transaction
 from rota.store.migrations import program_schema
 
+TOPIC = "queue"  # of the events that pages listen to
+TOLD = 1.0  # seconds between two of them from one process
 NUDGE = 0.02  # seconds between two nudges of one kind from one process
 
 
@@ -71,6 +74,7 @@ class TableQueue:
         self._database = database
         self._bus = bus
         self._schema = program_schema()
+        self._announcer = Announcer(bus, TOLD)
         self._nudged: dict[str, float] = {}  # kind → when it was last nudged for, or will be
 
     async def enqueue(self, transaction: Transaction, *jobs: NewJob) -> list[int]:
@@ -80,6 +84,7 @@ class TableQueue:
         if rows:
             kinds = {job.kind for job in jobs if job.delay <= 0}
             transaction.after_commit(partial(self._nudge, kinds))
+            transaction.after_commit(self._tell)
         return [row["id"] for row in rows]
 
     async def turn(self, worker: str, settled: Settled, kinds: Kinds, room: int) -> Turn:
@@ -100,7 +105,10 @@ class TableQueue:
             await transaction.one("queue.prepare", durable=bool(settled))
             return Turn(await self._claim(transaction, worker, kinds, room), lost)
 
-        return await self._database.write(work)
+        turn = await self._database.write(work)
+        if settled or turn.claimed:
+            self._tell()
+        return turn
 
     async def renew(self, worker: str, held: Iterable[tuple[Claimed, float]]) -> set[int]:
         """Renew in one statement."""
@@ -110,6 +118,7 @@ class TableQueue:
 
     async def finish(self, transaction: Transaction, worker: str, job: Claimed) -> bool:
         """Finish one job."""
+        transaction.after_commit(self._tell)
         return await _finish(transaction, worker, [job]) == 1
 
     async def _claim(self, transaction: Transaction, worker: str, kinds: Kinds, room: int) -> list[Claimed]:
@@ -124,6 +133,10 @@ class TableQueue:
         )
         claimed = [Claimed(row["id"], row["kind"], row["payload"], row["attempts"]) for row in rows]
         return sorted(claimed, key=lambda job: job.id)
+
+    def _tell(self) -> None:
+        """Tell pages that the queue is not what it was."""
+        self._announcer.say(TOPIC, "changed")
 
     def _nudge(self, kinds: Iterable[str]) -> None:
         """Say that jobs wait: at once, and of what follows within a moment once more at its end."""
