@@ -18,6 +18,7 @@ from rota.coordination.queue.worker import Tally
 from rota.coordination.residents import Residents
 from rota.errors import EXIT_FAILED, ConfigurationError, RotaError, UnreachableError
 from rota.health import DatabaseHealth, Health, TlogHealth
+from rota.hooks.courier import Tries
 from rota.roles import in_order
 from rota.settings import Settings
 from rota.store.database import Database, Pulse
@@ -39,7 +40,7 @@ log = structlog.get_logger("rota.hub")
 
 @dataclass(frozen=True)
 class Coordination:
-    """What makes one hub of several processes. `tally` counts the jobs that this one took."""
+    """What makes one hub of several processes. What this one did: `tally` has jobs, `tries` webhooks."""
 
     leader: Leader
     residents: Residents
@@ -47,6 +48,7 @@ class Coordination:
     queue: Queue
     watch: Watch
     tally: Tally = field(default_factory=Counter)
+    tries: Tries = field(default_factory=Tries)
 
 
 class Hub:

@@ -22,7 +22,8 @@ from rota.settings import Settings
 from rota.store.database import Database
 from rota.store.jobs import Jobs
 from rota.store.sqlite import SqliteDatabase
-from rota.tasks.table import Parts, tasks_for
+from rota.tasks.parts import Parts
+from rota.tasks.table import tasks_for
 
 if TYPE_CHECKING:
     from rota.store.postgres_connection import Address
@@ -33,7 +34,7 @@ def make_hub(settings: Settings) -> Hub:
     database = make_database(settings)
     leader, residents, bus = Leader(make_locks(settings, database)), Residents(), make_bus(settings)
     together = Coordination(leader, residents, bus, TableQueue(database, bus), Watch(Jobs(database)))
-    parts = Parts(settings, database, bus, together.queue, together.tally)
+    parts = Parts(settings, database, bus, together.queue, together.tally, together.tries)
     entries = tasks_for(settings)
     for entry in entries:
         if entry.body is not None:

@@ -1,7 +1,7 @@
 """One try to deliver: the secret opened, the message signed and sent, what came of it noted."""
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 import structlog
@@ -23,7 +23,7 @@ class Tries:
     """What this process tried, by how it ended: how often, and for how many seconds together."""
 
     count: Counter[str] = field(default_factory=Counter)
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
 @dataclass(frozen=True)

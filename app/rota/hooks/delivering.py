@@ -4,8 +4,10 @@ The row says whose it is. It changes hands in the transaction that adds the job,
 and back in the one that ends it, so that never both try.
 """
 
+from dataclasses import dataclass
 from datetime import timedelta
 
+from rota.coordination.bus.announcer import Announcer
 from rota.coordination.epoch import Fence
 from rota.coordination.queue.job import NewJob
 from rota.coordination.queue.kinds import ATTEMPTS, FIRST, Job
@@ -17,22 +19,31 @@ from rota.store.database import Database, Transaction
 from rota.store.deliveries import Deliveries, Due, State
 
 KIND = "webhook.deliver"
+TOPIC = "webhooks"  # of the events that pages listen to
 
 
 class DeliveryError(RotaError):
     """A try failed; the queue makes another one."""
 
 
+@dataclass(frozen=True)
+class Hearers:
+    """Who hears of tries: operators of what is given up, pages of all."""
+
+    operators: Operators
+    pages: Announcer
+
+
 class Delivering:
     """Both paths of one process."""
 
-    def __init__(self, database: Database, queue: Queue, courier: Courier, operators: Operators) -> None:
-        """Try with this courier; `operators` hear of what is given up."""
+    def __init__(self, database: Database, queue: Queue, courier: Courier, hearers: Hearers) -> None:
+        """Try with this courier, and tell these."""
         self._database = database
         self._deliveries = Deliveries(database)
         self._queue = queue
         self._courier = courier
-        self._operators = operators
+        self._hearers = hearers
 
     async def first(self, due: Due, fence: Fence) -> None:
         """Make the first try of a new one. Raises FencedError, UnreachableError: then it stays new."""
@@ -40,7 +51,7 @@ class Delivering:
 
         async def work(tx: Transaction) -> None:
             state = State.DELIVERED if outcome.good else State.QUEUED
-            if await _settle(tx, due, state, outcome) and not outcome.good:
+            if await self._settle(tx, due, state, outcome) and not outcome.good:
                 new = NewJob(kind=KIND, payload={"delivery": due.id}, delay=FIRST)
                 (job,) = await self._queue.enqueue(tx, new)
                 await Deliveries.give(tx, due.id, job)
@@ -59,11 +70,11 @@ class Delivering:
         last = job.attempt >= ATTEMPTS
 
         async def work(tx: Transaction) -> None:
-            settled = await _settle(tx, due, State.DELIVERED if outcome.good else State.QUEUED, outcome)
+            settled = await self._settle(tx, due, State.DELIVERED if outcome.good else State.QUEUED, outcome)
             if outcome.good:
                 await job.finish(tx)
             elif settled and last:
-                await self._operators.tell(
+                await self._hearers.operators.tell(
                     tx,
                     f"webhook {due.webhook}",
                     f"Delivery {due.id} to the webhook {due.webhook} failed {due.tries + 1} times, at last "
@@ -85,7 +96,10 @@ class Delivering:
         await Deliveries.renew(tx, due)
         await job.finish(tx)
 
+    async def _settle(self, tx: Transaction, due: Due, state: State, outcome: Outcome) -> bool:
+        tx.after_commit(self._tell_pages)
+        reason = None if outcome.good else outcome.text
+        return await Deliveries.settle(tx, due, state, outcome.status, reason)
 
-async def _settle(tx: Transaction, due: Due, state: State, outcome: Outcome) -> bool:
-    reason = None if outcome.good else outcome.text
-    return await Deliveries.settle(tx, due, state, outcome.status, reason)
+    def _tell_pages(self) -> None:
+        self._hearers.pages.say(TOPIC, "delivery")

@@ -23,7 +23,9 @@ def checked_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
                 "Name kinds as backup.make, prefixes as backup.*, or * for all.",
             )
     if len(found) > MOST:
-        raise InputError(f"{len(found)} kinds are too many.", f"Name {MOST} at most, or a prefix as backup.*.")
+        raise InputError(
+            f"{len(found)} kinds are too many.", f"Name {MOST} at most, or a prefix as backup.*."
+        )
     return found
 
 
@@ -41,5 +43,6 @@ def matches(kinds: Iterable[str], app: str, act: Act) -> bool:
     if app and act.subject != f"app:{app}" and act.details.get("app") != app:
         return False
     return any(
-        kind in (EVERY, act.kind) or (kind.endswith(".*") and act.kind.startswith(kind[:-1])) for kind in kinds
+        kind in (EVERY, act.kind) or (kind.endswith(".*") and act.kind.startswith(kind[:-1]))
+        for kind in kinds
     )

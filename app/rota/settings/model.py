@@ -64,6 +64,27 @@ class TlogSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WebhookSettings:
+    """Webhooks."""
+
+    key: Secret
+    allow: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MailSettings:
+    """The operator's mail server."""
+
+    host: str
+    port: int
+    tls: str
+    username: str
+    password: Secret
+    sender: str
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Every setting in force. Sections are attributes, keys are theirs."""
 
@@ -72,6 +93,8 @@ class Settings:
     maintenance: Maintenance
     backups: Backups
     tlog: TlogSettings
+    webhooks: WebhookSettings
+    mail: MailSettings
 
     @property
     def sqlite(self) -> bool:
@@ -123,6 +146,8 @@ SECTIONS: dict[str, type] = {
     "maintenance": Maintenance,
     "backups": Backups,
     "tlog": TlogSettings,
+    "webhooks": WebhookSettings,
+    "mail": MailSettings,
 }
 
 

@@ -87,9 +87,7 @@ class Deliveries:
         return None if row is None else _due(row)
 
     @staticmethod
-    async def settle(
-        tx: Transaction, due: Due, state: State, status: int | None, reason: str | None
-    ) -> bool:
+    async def settle(tx: Transaction, due: Due, state: State, status: int | None, reason: str | None) -> bool:
         """Note what a try gave; return False where another one was noted before."""
         values = {"id": due.id, "before": due.state, "tries": due.tries}
         settled = await tx.run("deliveries.settle", state=state, status=status, reason=reason, **values)

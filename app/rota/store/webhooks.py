@@ -104,7 +104,7 @@ class Webhooks:
 
 
 class Notices:
-    """When the operators were last told of something: of one subject once in a while, however often it fails."""
+    """When the operators were last told of something: of one subject once in a while."""
 
     @staticmethod
     async def tell(tx: Transaction, subject: str, rest: float) -> bool:

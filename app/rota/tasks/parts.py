@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from rota.coordination.bus.announcer import Announcer
 from rota.coordination.bus.bus import Bus
 from rota.coordination.queue.queue import Queue
 from rota.coordination.queue.worker import Tally
 from rota.hooks.courier import Courier, Tries
-from rota.hooks.delivering import Delivering
+from rota.hooks.delivering import Delivering, Hearers
 from rota.mail.mailer import Mailer
 from rota.mail.notices import Operators
 from rota.settings import Settings
@@ -34,8 +35,7 @@ class Parts:
         """Those who are told of what went wrong."""
         return Operators(self.settings, self.mailer)
 
-    @property
     def delivering(self) -> Delivering:
-        """What tries deliveries."""
+        """Return what tries deliveries, for one task, which closes it."""
         courier = Courier(self.settings, self.tries)
-        return Delivering(self.database, self.queue, courier, self.operators)
+        return Delivering(self.database, self.queue, courier, Hearers(self.operators, Announcer(self.bus)))

@@ -73,10 +73,7 @@ def durable_mark(handle: Handle) -> tuple[int, int] | None:
     Whoever holds no lock may read it too: what lies before it never goes away.
     """
     data = handle.read(0, _MARK.size + _CRC.size)
-    if (
-        len(data) != _MARK.size + _CRC.size
-        or _CRC.pack(zlib.crc32(data[: _MARK.size])) != data[_MARK.size :]
-    ):
+    if len(data) != _MARK.size + _CRC.size or _CRC.pack(zlib.crc32(data[: _MARK.size])) != data[_MARK.size :]:
         return None
     segment, offset = _MARK.unpack_from(data)
     return segment, offset
