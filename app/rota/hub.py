@@ -22,6 +22,7 @@ from rota.hooks.courier import Tries
 from rota.roles import in_order
 from rota.settings import Settings
 from rota.store.database import Database, Pulse
+from rota.store.jobs import Count
 from rota.store.migrations import program_schema, refuse_if_too_new
 from rota.tlog.log import Tlog
 
@@ -46,7 +47,8 @@ class Coordination:
     residents: Residents
     bus: Bus
     queue: Queue
-    watch: Watch
+    watch: Watch[list[Count]]
+    deliveries: Watch[dict[str, int]]
     tally: Tally = field(default_factory=Counter)
     tries: Tries = field(default_factory=Tries)
 

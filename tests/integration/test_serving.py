@@ -63,6 +63,7 @@ class TestRoutes:
             "failing": {},
             "tasks": [
                 "backups.scheduler",
+                "hooks.worker",
                 "maintenance.nightly",
                 "queue.worker",
                 "tlog.checkpointer",

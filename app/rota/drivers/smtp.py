@@ -1,9 +1,10 @@
 """One mail handed to the operator's mail server."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rota.errors import RotaError
-from rota.settings import Settings
+from rota.secret import Secret
 
 if TYPE_CHECKING:
     from email.message import EmailMessage
@@ -15,31 +16,42 @@ class MailError(RotaError):
     """The mail server did not take it; the message says why."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class MailServer:
+    """Where mail is handed in; `tls` is starttls, tls or none."""
+
+    host: str
+    port: int
+    tls: str
+    username: str
+    password: Secret
+
+
 class Smtp:
     """A connection of its own for each mail: they are few."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Hand mail to this hub's mail server."""
-        self._mail = settings.mail
+    def __init__(self, server: MailServer) -> None:
+        """Hand mail to this server."""
+        self._server = server
 
     async def send(self, message: "EmailMessage") -> None:
         """Send it to whom it names. Raises MailError."""
         import aiosmtplib  # noqa: PLC0415 - a hub without mail never loads it
 
-        mail = self._mail
+        server = self._server
         try:
             await aiosmtplib.send(
                 message,
-                hostname=mail.host,
-                port=mail.port,
-                username=mail.username or None,
-                password=mail.password.reveal() or None,
-                use_tls=mail.tls == "tls",
-                start_tls=mail.tls == "starttls",
+                hostname=server.host,
+                port=server.port,
+                username=server.username or None,
+                password=server.password.reveal() or None,
+                use_tls=server.tls == "tls",
+                start_tls=server.tls == "starttls",
                 timeout=WITHIN,
             )
         except (aiosmtplib.SMTPException, OSError) as error:
-            raise MailError(f"{mail.host}:{mail.port}: {_why(error)}") from error
+            raise MailError(f"{server.host}:{server.port}: {_why(error)}") from error
 
 
 def _why(error: Exception) -> str:

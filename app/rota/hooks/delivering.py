@@ -51,7 +51,8 @@ class Delivering:
 
         async def work(tx: Transaction) -> None:
             state = State.DELIVERED if outcome.good else State.QUEUED
-            if await self._settle(tx, due, state, outcome) and not outcome.good:
+            settled = await self._settle(tx, due, state, outcome)
+            if settled and not outcome.good:
                 new = NewJob(kind=KIND, payload={"delivery": due.id}, delay=FIRST)
                 (job,) = await self._queue.enqueue(tx, new)
                 await Deliveries.give(tx, due.id, job)
@@ -78,8 +79,8 @@ class Delivering:
                     tx,
                     f"webhook {due.webhook}",
                     f"Delivery {due.id} to the webhook {due.webhook} failed {due.tries + 1} times, at last "
-                    f"because {outcome.text}. Nothing tries it again by itself. When its receiver is well, run\n\n"
-                    f"    rota webhook redeliver {due.webhook} {due.id}\n",
+                    f"because {outcome.text}. Nothing tries it again by itself. When its receiver is well, run"
+                    f"\n\n    rota webhook redeliver {due.webhook} {due.id}\n",
                     timedelta(days=1),
                 )
 

@@ -40,7 +40,7 @@ class Vault:
             return self._keys(make=False).decrypt(sealed.encode()).decode()
         except InvalidToken as error:
             raise KeyFileError(
-                "webhooks.key: it does not open this webhook's secret: put the key that sealed it behind the new one"
+                "webhooks.key: it does not open this webhook's secret: put its old key behind the new one"
             ) from error
 
     def _keys(self, *, make: bool) -> "MultiFernet":

@@ -10,7 +10,7 @@ import structlog
 from rota.coordination.queue.job import NewJob
 from rota.coordination.queue.kinds import FIRST, Job
 from rota.coordination.queue.queue import Queue
-from rota.drivers.smtp import MailError, Smtp
+from rota.drivers.smtp import MailError, MailServer, Smtp
 from rota.errors import ConflictError
 from rota.mail.message import Mail, checked_address, written
 from rota.settings import Settings
@@ -29,7 +29,12 @@ class Mailer:
         self._settings = settings
         self._database = database
         self._queue = queue
-        self._smtp = Smtp(settings)
+        mail = settings.mail
+        self._smtp = Smtp(
+            MailServer(
+                host=mail.host, port=mail.port, tls=mail.tls, username=mail.username, password=mail.password
+            )
+        )
 
     async def send(self, mail: Mail) -> str:
         """Send a mail; where that fails queue it and return why, else return nothing.

@@ -106,14 +106,16 @@ class Deliveries:
     async def list(self, webhook: str | None = None, limit: int = 50) -> list[Delivery]:
         """Return the newest, newest first."""
         rows = await self._database.read(
-            lambda tx: tx.all("deliveries.list", webhook=webhook, id=None, limit=limit)
+            lambda tx: tx.all("deliveries.list", webhook=webhook, id=None, act=None, limit=limit)
         )
         return [_delivery(row) for row in rows]
 
-    async def find(self, webhook: str, delivery: int) -> Delivery | None:
-        """Return one of a webhook, None where it is not there."""
+    async def find(
+        self, webhook: str, delivery: int | None = None, act: str | None = None
+    ) -> Delivery | None:
+        """Return one of a webhook, by its number or its act; None where it is not there."""
         row = await self._database.read(
-            lambda tx: tx.one("deliveries.list", webhook=webhook, id=delivery, limit=1)
+            lambda tx: tx.one("deliveries.list", webhook=webhook, id=delivery, act=act, limit=1)
         )
         return None if row is None else _delivery(row)
 

@@ -92,7 +92,12 @@ class Webhooks:
 
     async def remove(self, webhook: str) -> bool:
         """Remove one with all its deliveries; return False where it is not there."""
-        return await self._database.write(lambda tx: tx.run("webhooks.remove", id=webhook)) == 1
+
+        async def work(tx: Transaction) -> bool:
+            await tx.run("deliveries.remove", webhook=webhook)
+            return await tx.run("webhooks.remove", id=webhook) == 1
+
+        return await self._database.write(work)
 
     @staticmethod
     async def move(tx: Transaction, before: Cursor, position: Position, root: bytes) -> bool:

@@ -50,7 +50,7 @@ def follow(disk: Disk, position: Position, root: bytes | None, most: int) -> Str
         return Stretch((), position, root)
     if end[:2] < position[:2] and position.offset:  # at 0 the file before it was sealed
         raise DamagedError(
-            f"the tlog ends before entry {position.size}, and was read up to there: an older copy is in its place"
+            f"the tlog ends before entry {position.size}, and was read up to there: this is an older copy"
         )
     chain, entries = Chain(position, root), list[tuple[int, bytes]]()
     try:

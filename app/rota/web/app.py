@@ -6,7 +6,7 @@ import falcon.asgi
 from rota.errors import RotaError
 from rota.hub import Hub
 from rota.roles import Role
-from rota.web import tlog
+from rota.web import mail, tlog, webhooks
 from rota.web.assets import AssetResource
 from rota.web.credentials import Credentials
 from rota.web.endpoint import App, Routes
@@ -38,4 +38,6 @@ def create_app(hub: Hub) -> App:
         routes.add("/health/process", ProcessHealthResource(hub))
         routes.add("/version", VersionResource())
         tlog.add_routes(routes, hub, pages)
+        webhooks.add_routes(routes, hub, pages)
+        mail.add_routes(routes, hub)
     return app

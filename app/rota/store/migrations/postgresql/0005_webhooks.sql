@@ -17,7 +17,8 @@ CREATE TABLE webhooks (
 
 CREATE TABLE deliveries (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    webhook text NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
+    -- which may be gone by now
+    webhook text NOT NULL,
     -- the act's index in the log, its id, and its kind
     entry bigint NOT NULL,
     act text NOT NULL,

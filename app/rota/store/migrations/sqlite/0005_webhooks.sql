@@ -18,7 +18,8 @@ CREATE TABLE webhooks (
 
 CREATE TABLE deliveries (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    webhook TEXT NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
+    -- which may be gone by now
+    webhook TEXT NOT NULL,
     -- the act's index in the log, its id, and its kind
     entry INTEGER NOT NULL,
     act TEXT NOT NULL,

@@ -43,16 +43,21 @@ SELECT id, webhook, entry, act, kind, tries, job, status, reason, created_at, tr
                 THEN (extract(epoch FROM job.run_after) * 1000000)::bigint END AS next_at,
            CASE WHEN delivery.state <> 'queued' THEN delivery.state
                 WHEN job.dead THEN 'dead' WHEN job.id IS NULL THEN 'dropped' ELSE 'queued' END AS standing
-    FROM deliveries AS delivery LEFT JOIN work_queue AS job ON job.id = delivery.job
+    FROM deliveries AS delivery
+    JOIN webhooks ON webhooks.id = delivery.webhook LEFT JOIN work_queue AS job ON job.id = delivery.job
 ) AS shown
-WHERE coalesce(webhook = %(webhook)s::text, true) AND coalesce(id = %(id)s::bigint, true)
+WHERE coalesce(webhook = %(webhook)s::text, true) AND coalesce(id = %(id)s::bigint, true) AND coalesce(act = %(act)s::text, true)
 ORDER BY id DESC LIMIT %(limit)s
+
+-- name: remove
+DELETE FROM deliveries WHERE webhook = %(webhook)s
 
 -- name: counts
 SELECT CASE WHEN delivery.state <> 'queued' THEN delivery.state
             WHEN job.dead THEN 'dead' WHEN job.id IS NULL THEN 'dropped' ELSE 'queued' END AS standing,
        count(*) AS deliveries
-FROM deliveries AS delivery LEFT JOIN work_queue AS job ON job.id = delivery.job
+FROM deliveries AS delivery
+JOIN webhooks ON webhooks.id = delivery.webhook LEFT JOIN work_queue AS job ON job.id = delivery.job
 GROUP BY standing ORDER BY standing
 
 -- name: prune

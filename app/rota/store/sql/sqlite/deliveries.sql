@@ -40,16 +40,21 @@ SELECT id, webhook, entry, act, kind, tries, job, status, reason, created_at, tr
            CASE WHEN delivery.state = 'queued' AND NOT job.dead THEN job.run_after END AS next_at,
            CASE WHEN delivery.state <> 'queued' THEN delivery.state
                 WHEN job.dead THEN 'dead' WHEN job.id IS NULL THEN 'dropped' ELSE 'queued' END AS standing
-    FROM deliveries AS delivery LEFT JOIN work_queue AS job ON job.id = delivery.job
+    FROM deliveries AS delivery
+    JOIN webhooks ON webhooks.id = delivery.webhook LEFT JOIN work_queue AS job ON job.id = delivery.job
 ) AS shown
-WHERE coalesce(webhook = :webhook, true) AND coalesce(id = :id, true)
+WHERE coalesce(webhook = :webhook, true) AND coalesce(id = :id, true) AND coalesce(act = :act, true)
 ORDER BY id DESC LIMIT :limit
+
+-- name: remove
+DELETE FROM deliveries WHERE webhook = :webhook
 
 -- name: counts
 SELECT CASE WHEN delivery.state <> 'queued' THEN delivery.state
             WHEN job.dead THEN 'dead' WHEN job.id IS NULL THEN 'dropped' ELSE 'queued' END AS standing,
        count(*) AS deliveries
-FROM deliveries AS delivery LEFT JOIN work_queue AS job ON job.id = delivery.job
+FROM deliveries AS delivery
+JOIN webhooks ON webhooks.id = delivery.webhook LEFT JOIN work_queue AS job ON job.id = delivery.job
 GROUP BY standing ORDER BY standing
 
 -- name: prune
