@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -11,21 +12,32 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from rota.access.passwords import hashed
+from rota.access.scopes import Scope
+from rota.acts.act import Act
+from rota.cli.database import with_database
 from rota.errors import RotaError
-from rota.settings import load
+from rota.settings import Settings, load
+from rota.store.accounts import Accounts
+from rota.store.database import Database
 
 ROOT = Path(__file__).resolve().parent.parent
 WITHIN = 60  # seconds
 # Where to reach a process that listens on every address.
 _HERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
 
+ADMINISTRATOR = "admin"
+
 NEXT = """
   Rota runs: {url}/
-
+{sign_in}
   Try next, in another terminal:
 {commands}
 
   Everything it keeps is in {data}. Ctrl-C stops it.
+"""
+FIRST = """  Sign in as {name} with the password {password}
+  (shown this once; .venv/bin/rota admin password {name} sets another)
 """
 
 
@@ -47,8 +59,30 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGTERM))
     url = f"http://{host}:{port}"
     if not taken and _healthy(url, process):
-        print(NEXT.format(url=url, commands=_commands(url), data=settings.server.data), flush=True)
+        sign_in = _first_administrator(settings)
+        data = settings.server.data
+        print(NEXT.format(url=url, sign_in=sign_in, commands=_commands(url), data=data), flush=True)
     return process.wait()
+
+
+def _first_administrator(settings: Settings) -> str:
+    """Make an administrator where there is no account yet; return what to say of it."""
+    password = secrets.token_urlsafe(15)
+    subject, details = f"account:{ADMINISTRATOR}", {"scopes": [Scope.ADMIN.value]}
+    act = Act(kind="account.create", actor="operator on the host", subject=subject, details=details)
+
+    async def make(database: Database) -> bool:
+        accounts = Accounts(database)
+        if await accounts.all():
+            return False
+        await accounts.create(ADMINISTRATOR, hashed(password), [Scope.ADMIN], bytes(act))
+        return True
+
+    try:
+        made = with_database(settings, make)
+    except RotaError as error:
+        return f"  No administrator could be made: {error}\n"
+    return FIRST.format(name=ADMINISTRATOR, password=password) if made else ""
 
 
 def _commands(url: str) -> str:

@@ -53,6 +53,7 @@ OWNED = {
     ("server", "address"): "web_address, web_port_base and worker_address say it",
     ("server", "data"): "it is /var/lib/rota",
     ("server", "primary"): "the group primary says it",
+    ("server", "trusted_proxies"): "set rota_trusted_proxies",
     ("server", "metrics_token"): "put it into rota_credentials as server-metrics-token",
     ("database", "url"): "set rota_database_url",
     ("database", "schema"): "set rota_database_schema",
@@ -60,7 +61,6 @@ OWNED = {
     ("backups", "destination"): "set rota_backups_destination",
     ("tlog", "directory"): "shared_log_directory says it",
     ("tlog", "checkpoint_key"): "put it into rota_credentials as tlog-checkpoint-key",
-    ("tlog", "read_token"): "put it into rota_credentials as tlog-read-token",
 }
 
 Options = dict[str, dict[str, Any]]

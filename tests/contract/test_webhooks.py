@@ -1,14 +1,14 @@
 """Webhooks on both kinds of database: from the log to the rows, and from the rows to a real receiver."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 from tests.support.hooks_hub import HooksHub
 from tests.support.receiver import Received, Receiver, receiving, status
 from tests.support.sql import run
 from tests.support.tlog_files import entries_in
+from tests.support.wait import eventually, until
 
 from rota.acts.act import read_act
 from rota.coordination.bus.events import DeliveryWaiting
@@ -41,14 +41,6 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivering, "FIRST", 0.0)
     monkeypatch.setattr(rules, "FIRST", 0.01)
     monkeypatch.setattr(working, "POLL", 0.05)
-
-
-async def eventually(ask: Callable[[], Awaitable[Any]], within: float = 10.0) -> Any:
-    """Return the first true answer."""
-    async with asyncio.timeout(within):
-        while not (value := await ask()):
-            await asyncio.sleep(0.01)
-    return value
 
 
 async def all_delivered(hub: HooksHub, count: int) -> None:
@@ -183,7 +175,7 @@ class TestFirstTry:
         made, secret = await hub.subscribe(receiver.url, "probe.*")
         async with hub.leading():
             entry = await hub.act(subject="app:shop", size=7)
-            await eventually(lambda: _answer(receiver.received), within=1.0)
+            await until(lambda: receiver.received, within=1.0)
             await all_delivered(hub, 1)
         (got,) = receiver.received
         assert got.signed_with(secret)
@@ -243,7 +235,7 @@ class TestFirstTry:
             for _ in range(40):
                 await hub.act()
             async with hub.leading():
-                await eventually(lambda: _answer(len(receiver.received) == 40), within=2.5)
+                await until(lambda: len(receiver.received) == 40, within=2.5)
                 assert slowly.connections == 4
                 released.set()
                 await all_delivered(hub, 80)
@@ -341,7 +333,7 @@ class TestByHand:
             await hub.act()
             await all_delivered(hub, 1)
             await hub.subscriptions.redeliver("test", made.id, (await hub.only()).id)
-            await eventually(lambda: _answer(len(receiver.received) == 2))
+            await until(lambda: len(receiver.received) == 2)
             await all_delivered(hub, 1)
         assert receiver.received[0].id == receiver.received[1].id
         assert receiver.received[0].body == receiver.received[1].body
@@ -392,10 +384,6 @@ async def test_old_ones_are_forgotten_and_those_to_be_tried_are_not(
     assert queued.job is not None
     await Jobs(hub.database).drop([queued.job])
     assert await hub.deliveries.prune(fence, -1) == 1
-
-
-async def _answer(value: Any) -> Any:
-    return value
 
 
 async def _standing(hub: HooksHub, standing: str) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 import shutil
 import time
 from collections.abc import AsyncIterator
@@ -303,7 +304,6 @@ SECRET = base64.urlsafe_b64encode(b"s" * 32).decode().rstrip("=")
 @pytest.mark.parametrize(
     ("key", "origin", "said"),
     [
-        (SECRET, "", "set tlog.origin"),
         (
             private_text("other", b"o" * 32),
             "hub.test/tlog",
@@ -321,6 +321,16 @@ def test_a_key_and_a_name_that_do_not_go_together(tmp_path: Path, key: str, orig
 def test_a_bare_secret_signs_under_the_origin(tmp_path: Path) -> None:
     settings = sqlite_settings(tmp_path, ROTA_TLOG_CHECKPOINT_KEY=SECRET, ROTA_TLOG_ORIGIN="hub.test/tlog")
     assert need_signer(settings).verifier == signer("hub.test/tlog", b"s" * 32).verifier
+
+
+def test_a_bare_secret_without_an_origin_has_a_name_of_its_own(tmp_path: Path) -> None:
+    one, other = (
+        need_signer(sqlite_settings(tmp_path, ROTA_TLOG_CHECKPOINT_KEY=key)).verifier
+        for key in (SECRET, SECRET[::-1].replace("z", "A"))
+    )
+    assert re.fullmatch("rota/[0-9a-f]{16}", one.name)
+    assert one.name != other.name
+    assert signer(one.name, b"s" * 32).verifier == one
 
 
 class Site:

@@ -11,13 +11,16 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.support.access import bearer
 from tests.support.postgres import PASSWORD, Server, free_port
 from tests.support.process import ROTA, Hub, environment, run
+from tests.support.raw import ask
 from tests.support.settings import postgres_environ
 from tests.support.wait import wait_for
 from tools.reference import commands
 
 from rota import __version__
+from rota.access.scopes import Scope
 from rota.cli import rota
 from rota.errors import EXIT_CONFIG, EXIT_FAILED
 from rota.settings.model import key_types
@@ -228,7 +231,8 @@ class TestBackup:
             hub.wait()
             made = run(["backup", "now"], environ)
             assert made.returncode == 0, made.stderr
-            assert Path(made.stdout.split()[0]).name in hub.get("/")[1].decode()
+            page = ask(hub.port or 0, "GET", "/", bearer(environ, Scope.HUB_READ)).text
+            assert Path(made.stdout.split()[0]).name in page
         finally:
             hub.kill()
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from email.message import Message
+from email import message_from_bytes
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from tests.support.hooks_hub import HooksHub
 from tests.support.postgres import free_port
 from tests.support.receiver import Received, receiving, status
 from tests.support.tlog_hub import Led, lead
+from tests.support.wait import eventually, until
 
 from rota.backups import maker
 from rota.coordination.queue import kinds as rules
@@ -36,12 +37,10 @@ class Box:
     """What the server took. `refusal` is what it says instead, if anything."""
 
     def __init__(self) -> None:
-        self.mails: list[Message[str, str]] = []
+        self.mails: list[Any] = []
         self.refusal = ""
 
     async def handle_DATA(self, _: Any, __: Session, envelope: Envelope) -> str:  # noqa: N802 - aiosmtpd's
-        from email import message_from_bytes
-
         if self.refusal:
             return self.refusal
         assert isinstance(envelope.content, bytes)
@@ -81,9 +80,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def until_came(box: Box, count: int = 1) -> None:
-    async with asyncio.timeout(10):
-        while len(box.mails) < count:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(box.mails) >= count)
 
 
 async def test_a_mail_is_sent_at_once(hub: HooksHub, port: int) -> None:
@@ -92,7 +89,7 @@ async def test_a_mail_is_sent_at_once(hub: HooksHub, port: int) -> None:
         assert await hub.parts.mailer.send(new_mail(TO, "test", "It arrives.\n")) == ""
     (mail,) = box.mails
     assert (mail["To"], mail["From"], mail["Subject"]) == (TO, "Rota <rota@example.org>", "test")
-    assert mail.get_payload() == "It arrives.\n"
+    assert mail.get_payload() == "It arrives.\r\n"
     assert await Jobs(hub.database).list() == []
 
 
@@ -104,9 +101,11 @@ async def test_one_that_cannot_be_sent_is_queued_and_comes_later_as_the_same_mai
     box = Box()
     box.refusal = "451 busy, come again"
     async with mail_server(box, port), hub.working():
-        async with asyncio.timeout(10):
-            while not [job for job in await Jobs(hub.database).list() if "451" in (job.error or "")]:
-                await asyncio.sleep(0.01)
+
+        async def refused() -> bool:
+            return any("451" in (job.error or "") for job in await Jobs(hub.database).list())
+
+        await eventually(refused)
         box.refusal = ""
         await until_came(box)
     assert box.mails[0]["Message-ID"] == f"<{mail.id}@example.org>"
@@ -123,7 +122,7 @@ async def test_it_signs_in_where_a_user_is_set(settings: Settings, database: Dat
     hub = HooksHub(
         settings, database, host="127.0.0.1", port=port, username="hub", password=Secret("p\u00e4ss word")
     )
-    options = {"authenticator": authenticator, "auth_require_tls": False, "auth_required": True}
+    options = {"authenticator": authenticator, "auth_require_tls": False}
     async with mail_server(box, port, **options):
         assert await hub.parts.mailer.send(new_mail(TO, "test", "x")) == ""
     assert seen == [(b"hub", "p\u00e4ss word".encode())]
@@ -155,13 +154,16 @@ async def test_operators_hear_of_a_webhook_that_is_given_up_once(hub: HooksHub, 
         made, _ = await hub.subscribe(receiver.url, "probe.*")
         await hub.act()
         await hub.act()
-        async with asyncio.timeout(30):
-            while await hub.standings() != {"dead": 2}:
-                await asyncio.sleep(0.02)
+
+        async def given_up() -> bool:
+            return await hub.standings() == {"dead": 2}
+
+        async def no_mail_waits() -> bool:
+            return not [job for job in await Jobs(hub.database).list() if job.kind == "mail.send"]
+
+        await eventually(given_up, within=30)
         await until_came(box)
-        async with asyncio.timeout(10):
-            while [job for job in await Jobs(hub.database).list() if job.kind == "mail.send"]:
-                await asyncio.sleep(0.02)
+        await eventually(no_mail_waits)
     (mail,) = box.mails
     assert mail["Subject"].endswith(f"webhook {made.id}")
     assert f"rota webhook redeliver {made.id} " in str(mail.get_payload())

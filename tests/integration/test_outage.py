@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.access import bearer
 from tests.support.postgres import Server, free_port
 from tests.support.process import Hub, run
 from tests.support.raw import ask
@@ -14,6 +15,7 @@ from tests.support.settings import postgres_environ, postgres_settings
 from tests.support.wait import wait_for
 
 from rota import wiring
+from rota.access.scopes import Scope
 from rota.errors import EXIT_FAILED
 from rota.store.database import Transaction
 
@@ -50,10 +52,12 @@ def serves_all_the_same(hub: Hub) -> None:
     assert document["reason"] == f"database: {document['database']['reason']}"
     assert document["leading"] == []
     assert ask(port, "HEAD", "/health").status == 503
-    page = ask(port, "GET", "/")
-    assert page.status == 200
-    assert "This process cannot do its work: database: " in page.text
-    assert "Cannot be read now: " in page.text
+    assert ask(port, "GET", "/").status == 401
+    page = ask(port, "GET", "/", "Authorization: Bearer rota_whose", "Accept: text/html")
+    assert page.status == 503
+    assert page.headers["retry-after"] == "2"
+    assert "The database cannot be reached" in page.text
+    assert ask(port, "GET", "/sign-in").status == 200
     assert ask(port, "GET", "/health/process").status == 200
     assert ask(port, "GET", "/version").status == 200
     metrics = ask(port, "GET", "/metrics", f"Authorization: Bearer {TOKEN}").text
@@ -73,7 +77,8 @@ def test_a_process_starts_without_it_and_finds_it_when_it_comes(
     server.start()
     hub.wait(within=10)
     wait_for(lambda: hub.leading() == SINGLETONS)
-    assert "This process does its work." in ask(hub.port or 0, "GET", "/").text
+    reader = bearer(environ, Scope.HUB_READ)
+    assert "This process does its work." in ask(hub.port or 0, "GET", "/", reader).text
     assert hub.stop() == 0
     assert "Traceback" not in hub.output()
 

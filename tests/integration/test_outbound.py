@@ -6,12 +6,12 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.receiver import Receiver, receiving, status
+from tests.support.receiver import Receiver, Serve, receiving, serving, status
 
 from rota.drivers import outbound as bounds
 from rota.drivers.outbound import Outbound, OutboundError
@@ -149,25 +149,6 @@ async def test_no_proxy_of_the_environment_is_used(
         assert (proxy.connections, receiver.connections) == (0, 1)
 
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-@contextlib.asynccontextmanager
-async def serving(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    """Serve bytes that are no good HTTP; give the port."""
-
-    async def quietly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            await serve(reader, writer)
-        writer.close()
-
-    server = await asyncio.start_server(quietly, "127.0.0.1", 0, ssl=tls)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-
-
 async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
     await reader.read()
 
@@ -189,7 +170,7 @@ async def endless_headers(_: asyncio.StreamReader, writer: asyncio.StreamWriter)
 
 async def gigantic_header(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     writer.write(b"HTTP/1.1 200 OK\r\nx: ")
-    for _ in range(1_000):
+    for _part in range(1_000):
         writer.write(b"y" * 1_000_000)
         await writer.drain()
 
@@ -227,13 +208,13 @@ async def test_a_hostile_server_costs_a_bounded_time_and_is_not_quoted(
     assert "ESMTP" not in str(failed.value)
 
 
-async def test_an_endless_body_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_body_is_not_read() -> None:
     sent = 0
 
     async def endless(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal sent
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-        for _ in range(10_000):
+        for _chunk in range(10_000):
             writer.write(b"10000\r\n" + b"x" * 65536 + b"\r\n")
             sent += 65536
             await writer.drain()
@@ -248,20 +229,21 @@ async def test_a_port_where_nobody_listens_says_so() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         async with client(*LOOPBACK) as outbound:
-            with pytest.raises(OutboundError, match="no connection: Connect.* refused|no connection: "):
+            with pytest.raises(OutboundError, match="no connection: "):
                 await outbound.post(f"http://127.0.0.1:{closed.getsockname()[1]}/", {}, b"{}")
 
 
 async def test_a_name_that_is_not_known_says_so() -> None:
     async with client() as outbound:
-        with pytest.raises(OutboundError, match="the name nowhere.invalid is not known"):
+        with pytest.raises(OutboundError, match=r"the name nowhere\.invalid is not known"):
             await outbound.post("http://nowhere.invalid/", {}, b"{}")
 
 
 async def test_tls_verifies_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A certificate for another name, signed by somebody we do not know, is refused."""
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    subprocess.run(
+    await asyncio.to_thread(
+        subprocess.run,
         [
             "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
             "-days", "1", "-subj", "/CN=good.test", "-addext", "subjectAltName=DNS:good.test",

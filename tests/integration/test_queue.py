@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from tests.support.access import bearer
 from tests.support.postgres import Server, free_port
 from tests.support.process import Hub, environment
 from tests.support.process import run as rota
@@ -22,6 +23,7 @@ from tests.support.sql import run
 from tests.support.wait import wait_for
 
 from rota import wiring
+from rota.access.scopes import Scope
 from rota.coordination.queue.job import NewJob
 from rota.coordination.queue.queue import TableQueue
 from rota.settings import Settings
@@ -271,7 +273,7 @@ def test_one_process_on_sqlite_shows_what_waits_and_what_died(tmp_path: Path, hu
     assert metric(hub, 'rota_queue_jobs{kind="of.yesterday",state="dead"} ') == 1
     assert metric(hub, 'rota_queue_jobs{kind="queue.probe",state="due"} ') == 1
     assert hub.port is not None
-    page = ask(hub.port, "GET", "/").text
+    page = ask(hub.port, "GET", "/", bearer(settings, Scope.HUB_READ)).text
     assert '<td class="wide">of.yesterday</td><td>dead</td><td>1</td>' in page
     assert "<td>queue.worker</td><td>running</td>" in page
 

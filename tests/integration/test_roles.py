@@ -75,11 +75,11 @@ class TestWebAlone:
         health = hub.wait().health()
         assert (health["roles"], health["tasks"]) == (["web"], WEBS)
         wait_for(lambda: hub.leading() == WEBS)
-        for path in ("/", "/health/process", "/version", "/metrics"):
+        for path in ("/sign-in", "/health/process", "/version", "/metrics"):
             assert ask(port, "GET", path, AUTHORISED).status == 200
         assert "maintenance.nightly" not in ask(port, "GET", "/metrics", AUTHORISED).text
         assert hub.stop() == 0
-        assert hub.output().count("leading task=") == len(WORKERS)
+        assert hub.output().count("leading task=") == len(WEBS)
         assert not (tmp_path / "data" / "backups").exists()
 
 

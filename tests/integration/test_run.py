@@ -1,6 +1,7 @@
 """`make run`: what it says once the program is well, and that it says so of its own program alone."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.access import sign_in
 from tests.support.postgres import free_port
 from tests.support.process import Hub, environment
 from tests.support.wait import wait_for
@@ -46,10 +48,18 @@ def test_it_says_where_to_look_and_ends_at_ctrl_c(tmp_path: Path) -> None:
         wait_for(lambda: "Ctrl-C stops it" in out.read_text())
         assert f"curl http://127.0.0.1:{port}/health" in out.read_text()
         assert str(tmp_path / "run" / "data") in out.read_text()
+        assert signs_in(port, out.read_text())
         signal_group(process, signal.SIGINT)
         assert process.wait(20) == 0
     finally:
         signal_group(process, signal.SIGKILL)
+
+
+def signs_in(port: int, said: str) -> bool:
+    """Tell whether the name and the password that were printed open the door."""
+    found = re.search(r"Sign in as (\w+) with the password (\S+)\n", said)
+    assert found is not None, said
+    return sign_in(port, found[1], found[2]).status == 303
 
 
 class TestBesideAnother:

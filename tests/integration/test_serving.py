@@ -7,16 +7,20 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
+from tests.support.access import bearer
 from tests.support.postgres import free_port
 from tests.support.process import Hub
 from tests.support.raw import Connection, ask, exchange, status
 from tests.support.wait import wait_for
 
 from rota import __version__
+from rota.access.scopes import Scope
 from rota.store.migrations import program_schema
 
 TOKEN = "a-token-for-metrics-ü"
 AUTHORISED = f"Authorization: Bearer {TOKEN.encode().decode('latin-1')}"  # its own bytes, as clients send it
+READ = "a-token-that-reads"
+READER = f"Authorization: Bearer {READ}"
 HOST = b"Host: hub.example\r\n"
 
 
@@ -27,12 +31,13 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     environ = {"ROTA_SERVER_DATA": str(directory / "data"), "ROTA_SERVER_METRICS_TOKEN": TOKEN}
     process = Hub.start(directory / "log", environ, port=free_port()).wait()
     wait_for(lambda: len(process.leading()) == 4)
+    assert bearer(environ, Scope.HUB_READ, secret=READ) == READER
     yield process
     process.kill()
 
 
 class TestRoutes:
-    PATHS = ("/", "/health", "/health/process", "/version", "/metrics")
+    PATHS = ("/sign-in", "/health", "/health/process", "/version", "/metrics")
 
     @pytest.mark.parametrize("path", PATHS)
     def test_head_answers_as_get_without_a_body(self, port: int, path: str) -> None:
@@ -87,7 +92,7 @@ class TestRoutes:
         assert document == {"version": __version__, "schema": program_schema()}
 
     def test_the_page_is_a_page_with_a_policy_that_runs_nothing(self, port: int) -> None:
-        answer = ask(port, "GET", "/", "Accept: text/html")
+        answer = ask(port, "GET", "/", READER, "Accept: text/html")
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"

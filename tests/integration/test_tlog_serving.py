@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.access import bearer
 from tests.support.postgres import free_port
 from tests.support.process import Hub, run
 from tests.support.raw import ask
 from tests.support.tlog_hub import published
 from tests.support.wait import wait_for
 
+from rota.access.scopes import Scope
 from rota.acts.act import Act, read_act
 from rota.tlog.disk import LocalDisk
 from rota.tlog.keys import private_text, read_signer, signer
@@ -55,7 +57,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environ(data: Path) -> dict[str, str]:
     return {
         "ROTA_SERVER_DATA": str(data),
-        "ROTA_TLOG_READ_TOKEN": TOKEN,
         "ROTA_TLOG_CHECKPOINT_KEY": KEY,
         "ROTA_MAINTENANCE_SCHEDULE": "",
         "ROTA_BACKUPS_SCHEDULE": "",
@@ -65,6 +66,7 @@ def environ(data: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def hub(data: Path, environ: dict[str, str]) -> Iterator[Hub]:
     process = Hub.start(data.parent / "log", environ, port=free_port()).wait()
+    assert bearer(environ, Scope.TLOG_READ, secret=TOKEN) == AUTHORISED
     wait_for(lambda: (found := published(data / "tlog")) is not None and found.size == COUNT, 20)
     yield process
     process.kill()

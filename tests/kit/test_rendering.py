@@ -19,6 +19,7 @@ POSTGRESQL: dict[str, Any] = {
     "rota_database_schema": "hub",
     "rota_credentials": {"database-password": NASTY, "server-metrics-token": "token"},
     "rota_primary": True,
+    "rota_trusted_proxies": ["10.0.0.1"],
     "rota_tlog_directory": "/srv/rota/tlog",
     "rota_settings": {
         "server": {"log_level": NASTY},
@@ -85,7 +86,13 @@ def by_path(files: list[dict[str, Any]]) -> dict[str, str]:
 def test_settings_are_toml_with_every_value_as_it_is(render: Render) -> None:
     settings = tomllib.loads(render(POSTGRESQL)["hub_toml"])
     assert settings == {
-        "server": {"name": "localhost", "data": "/var/lib/rota", "primary": True, "log_level": NASTY_IS},
+        "server": {
+            "name": "localhost",
+            "data": "/var/lib/rota",
+            "primary": True,
+            "log_level": NASTY_IS,
+            "trusted_proxies": ["10.0.0.1"],
+        },
         "database": {"url": POSTGRESQL["rota_database_url"], "schema": "hub", "pool_size": 7},
         "maintenance": {"schedule": ""},
         "tlog": {"directory": "/srv/rota/tlog"},

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,24 +68,52 @@ class Receiver:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection's one request."""
         self.connections += 1
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in head[1:-2])}
-            body = await reader.readexactly(int(headers.get("content-length", "0")))
-            one = Received(head[0], headers, body)
-            self.received.append(one)
-            writer.write(await self.answer(one))
-            await writer.drain()
-        writer.close()
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in head[1:-2])}
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        one = Received(head[0], headers, body)
+        self.received.append(one)
+        writer.write(await self.answer(one))
+        await writer.drain()
+
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def serving(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """Serve each connection this way, until the end of the block; give the port."""
+    open_now: set[asyncio.Task[Any]] = set()
+
+    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        open_now.add(task)
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                await serve(reader, writer)
+        finally:
+            if task.cancelling():
+                writer.transport.abort()
+            writer.close()
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
+                await writer.wait_closed()
+            open_now.discard(task)
+
+    server = await asyncio.start_server(one, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in tuple(open_now):
+            task.cancel()
+        while open_now:
+            await asyncio.wait(tuple(open_now))
 
 
 @contextlib.asynccontextmanager
 async def receiving(answer: Answer = thanks) -> AsyncIterator[Receiver]:
     """Run a receiver on loopback for the length of the block."""
     receiver = Receiver(answer=answer)
-    server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
-    receiver.port = server.sockets[0].getsockname()[1]
-    try:
+    async with serving(receiver.serve) as receiver.port:
         yield receiver
-    finally:
-        server.close()

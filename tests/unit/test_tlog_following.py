@@ -1,4 +1,4 @@
-"""Following the log without a lock: in order, once, no further than what is durable, and not in another log."""
+"""Following the log without a lock: in order, once, and no further than what is durable."""
 
 import shutil
 from pathlib import Path

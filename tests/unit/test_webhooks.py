@@ -2,6 +2,7 @@
 
 import base64
 import json
+from pathlib import Path
 
 import pytest
 from tests.support.settings import NO_SETTINGS, sqlite_settings
@@ -89,7 +90,7 @@ class TestMatching:
             ([], False),
         ],
     )
-    def test_by_kind_and_prefix(self, kinds: list[str], told: bool) -> None:
+    def test_by_kind_and_prefix(self, kinds: list[str], *, told: bool) -> None:
         assert matches(kinds, "", ACT) is told
 
     def test_a_failed_act_is_of_its_own_kind(self) -> None:
@@ -160,14 +161,14 @@ class TestAddress:
 
 
 class TestVault:
-    def test_the_single_node_edition_makes_its_key_once(self, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    def test_the_single_node_edition_makes_its_key_once(self, tmp_path: Path) -> None:
         settings = sqlite_settings(tmp_path)
         sealed = Vault(settings).seal("whsec_abc")
         assert "abc" not in sealed
         assert Vault(settings).open(sealed) == "whsec_abc"
         assert (settings.keys_directory / "webhooks").stat().st_mode & 0o777 == 0o600
 
-    def test_a_new_key_before_the_old_one_opens_both(self, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    def test_a_new_key_before_the_old_one_opens_both(self, tmp_path: Path) -> None:
         old, new = new_key(), new_key()
 
         def vault(key: str) -> Vault:

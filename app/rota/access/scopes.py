@@ -26,6 +26,7 @@ class Gate(StrEnum):
 
 
 Needs = Scope | Gate
+_NAMES = frozenset(map(str, Scope))
 
 
 def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
@@ -39,3 +40,18 @@ def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
 def covers(held: frozenset[Scope], wanted: Iterable[Scope]) -> bool:
     """Tell whether who holds these scopes may do all that is wanted."""
     return Scope.ADMIN in held or held.issuperset(wanted)
+
+
+def granted(wanted: Iterable[Scope], held: frozenset[Scope]) -> frozenset[Scope]:
+    """Return those wanted that who holds these may have."""
+    return frozenset(scope for scope in wanted if covers(held, (scope,)))
+
+
+def read_scopes(text: str) -> frozenset[Scope]:
+    """Return the scopes of a text that `written` made. One of a newer program counts for nothing."""
+    return frozenset(Scope(name) for name in text.split() if name in _NAMES)
+
+
+def written(scopes: Iterable[Scope]) -> str:
+    """Return scopes as one text, sorted, with spaces between."""
+    return " ".join(sorted(scopes))

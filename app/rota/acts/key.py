@@ -3,6 +3,7 @@
 import base64
 import re
 import secrets
+from hashlib import sha256
 from pathlib import Path
 
 from rota.drivers.key_file import make_key_file
@@ -66,9 +67,14 @@ def _read(text: str, origin: str) -> Signer:
     """Read a key with its name, or a bare secret, whose name is the origin. Raises MalformedError."""
     if not _BARE.fullmatch(text):
         return read_signer(text)
-    if not origin:
-        raise MalformedError("a bare secret, which has no name: set tlog.origin, as hub.example.org/tlog")
-    return signer(origin, base64.urlsafe_b64decode(text + "="))
+    seed = base64.urlsafe_b64decode(text + "=")
+    return signer(origin or _derived(seed), seed)
+
+
+def _derived(seed: bytes) -> str:
+    """Return a name that goes with this key alone, and stays when the hub or its host is renamed."""
+    public = signer("any", seed).verifier.public
+    return f"rota/{sha256(public).hexdigest()[:16]}"
 
 
 def read_policy(settings: Settings) -> Policy:

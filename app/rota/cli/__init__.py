@@ -6,9 +6,10 @@ import sys
 import click
 
 from rota import __version__
-from rota.errors import RotaError
+from rota.errors import InputError, RotaError
 
 _COMMANDS = {
+    "admin": ("rota.cli.admin", "Make administrators, list accounts, set passwords: on a host of the hub."),
     "backup": ("rota.cli.backup", "Make, list and verify backups of this hub."),
     "mail": ("rota.cli.mail", "See whether the hub's mail arrives."),
     "migrate": ("rota.cli.migrate", "Bring the database's schema up to date."),
@@ -59,6 +60,9 @@ def main() -> None:
         sys.exit(130)
     except click.ClickException as error:
         error.show()
+        sys.exit(error.exit_code)
+    except InputError as error:
+        click.echo(f"rota: {error} {error.remedy}", err=True)
         sys.exit(error.exit_code)
     except RotaError as error:
         click.echo(f"rota: {error}", err=True)

@@ -79,7 +79,7 @@ class Delivering:
                     tx,
                     f"webhook {due.webhook}",
                     f"Delivery {due.id} to the webhook {due.webhook} failed {due.tries + 1} times, at last "
-                    f"because {outcome.text}. Nothing tries it again by itself. When its receiver is well, run"
+                    f"because {outcome.text}. Nothing tries it again by itself. When it is well again, run"
                     f"\n\n    rota webhook redeliver {due.webhook} {due.id}\n",
                     timedelta(days=1),
                 )

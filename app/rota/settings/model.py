@@ -20,6 +20,7 @@ class Server:
     data: Path
     name: str
     primary: bool
+    trusted_proxies: tuple[str, ...]
     metrics_token: Secret
     log_level: str
 
@@ -60,7 +61,6 @@ class TlogSettings:
     origin: str
     checkpoint_key: Secret
     quorum: str
-    read_token: Secret
 
 
 @dataclass(frozen=True, kw_only=True)

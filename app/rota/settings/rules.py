@@ -3,6 +3,7 @@
 import ipaddress
 import re
 from collections.abc import Iterator
+from ipaddress import ip_network
 
 from rota.roles import parse_roles
 from rota.settings.model import Settings
@@ -76,6 +77,14 @@ def _server(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "server.roles", str(error)
     if server.address and not _good_address(server.address):
         yield "server.address", f'"{server.address}" is not HOST:PORT, as 127.0.0.1:8420 or [::1]:8420'
+    for network in server.trusted_proxies:
+        try:
+            ip_network(network)
+        except ValueError as error:
+            yield (
+                "server.trusted_proxies",
+                f"{error}: write an address or a network, as 10.0.0.1 or 10.0.0.0/24",
+            )
     if server.log_level not in LOG_LEVELS:
         yield "server.log_level", f'"{server.log_level}" is none of {", ".join(LOG_LEVELS)}'
 

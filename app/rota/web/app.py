@@ -3,11 +3,13 @@
 import falcon
 import falcon.asgi
 
+from rota.access.passwords import Passwords
 from rota.errors import RotaError
 from rota.hub import Hub
 from rota.roles import Role
-from rota.web import mail, tlog, webhooks
+from rota.web import mail, sign_in, tlog, webhooks
 from rota.web.assets import AssetResource
+from rota.web.cookies import SessionCookie
 from rota.web.credentials import Credentials
 from rota.web.endpoint import App, Routes
 from rota.web.guard import Guard
@@ -16,17 +18,21 @@ from rota.web.home import HomeResource
 from rota.web.lifespan import Lifespan
 from rota.web.metrics import Metrics, MetricsResource
 from rota.web.pages import Pages
+from rota.web.peer import Peers
 from rota.web.problems import Problems
 from rota.web.request import Measure, RequestId, StrictHost
+from rota.web.sign_in import Doorman
 
 
 def create_app(hub: Hub) -> App:
     """Return the ASGI app: the whole router for a web process, two routes for a worker alone."""
     metrics, pages = Metrics(hub), Pages(hub)
-    problems, credentials = Problems(pages), Credentials(hub)
+    problems, peers = Problems(pages), Peers(hub.settings.server.trusted_proxies)
+    cookie = SessionCookie(peers)
+    credentials = Credentials(hub, cookie)
     app: App = falcon.asgi.App(middleware=(Lifespan(hub), RequestId(), StrictHost(), Measure(metrics)))
     routes = Routes(app)
-    app.add_middleware(Guard(routes, credentials.caller))
+    app.add_middleware(Guard(routes, credentials.caller, peers))
     app.set_error_serializer(problems.serialize)
     app.add_error_handler(Exception, problems.crashed)
     app.add_error_handler(RotaError, problems.refused)
@@ -37,6 +43,7 @@ def create_app(hub: Hub) -> App:
         routes.add("/assets/{name}", AssetResource())
         routes.add("/health/process", ProcessHealthResource(hub))
         routes.add("/version", VersionResource())
+        sign_in.add_routes(routes, hub, pages, cookie, Doorman(hub, Passwords()))
         tlog.add_routes(routes, hub, pages)
         webhooks.add_routes(routes, hub, pages)
         mail.add_routes(routes, hub)

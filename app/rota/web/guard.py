@@ -11,6 +11,8 @@ from falcon.asgi import Request, Response
 from rota.access.principal import Principal
 from rota.access.scopes import Gate
 from rota.web.endpoint import Routes
+from rota.web.origin import check_origin
+from rota.web.peer import Peers
 from rota.web.problems import Problem
 
 Authenticate = Callable[[Request], Awaitable[Principal | None]]
@@ -21,20 +23,27 @@ SIGN_IN = "/sign-in"
 class Guard:
     """Falcon middleware: finds out who asks, and holds what the route needs against it.
 
-    `req.context.principal` is the caller where the route is not public.
+    `req.context.principal` is the caller where the route is not public. What a
+    browser would send by itself, a cookie or a form, changes nothing at the
+    bidding of another site.
     """
 
-    def __init__(self, routes: Routes, authenticate: Authenticate) -> None:
+    def __init__(self, routes: Routes, authenticate: Authenticate, peers: Peers) -> None:
         """Guard these routes."""
         self._routes = routes
         self._authenticate = authenticate
+        self._peers = peers
 
     async def process_resource(
         self, req: Request, resp: Response, resource: object, params: dict[str, Any]
     ) -> None:
         """Raise 401 or 403 with the remedy, or lead a person to the sign-in page."""
         declared = self._routes.find(req.uri_template, req.method)
-        if declared is None or declared.needs in (Gate.PUBLIC, Gate.OWN):
+        if declared is None:
+            return
+        if declared.needs in (Gate.PUBLIC, Gate.OWN):
+            if declared.form:
+                check_origin(req, self._peers)
             return
         principal = await self._authenticate(req)
         if principal is None:
@@ -48,6 +57,8 @@ class Guard:
                 "Send Authorization: Bearer TOKEN; `rota token create` or the page Tokens makes one.",
                 headers={"WWW-Authenticate": 'Bearer realm="rota"'},
             )
+        if principal.session is not None:
+            check_origin(req, self._peers)
         if not principal.may(declared.needs):
             raise Problem(
                 HTTPStatus.FORBIDDEN,

@@ -2,7 +2,7 @@
 
 from falcon.asgi import Request, Response
 
-from rota.access.scopes import Gate
+from rota.access.scopes import Scope
 from rota.errors import RotaError
 from rota.hub import Hub
 from rota.store.backups import BackupRecord, Backups
@@ -22,7 +22,7 @@ class HomeResource:
         self._hub = hub
         self._pages = pages
 
-    @endpoint(Gate.PUBLIC, "The first page", answers={200: Answer("The page.", media=HTML)}, page=True)
+    @endpoint(Scope.HUB_READ, "The first page", answers={200: Answer("The page.", media=HTML)}, page=True)
     async def on_get(self, req: Request, resp: Response) -> None:
         """Render what is known now."""
         led, executions, backups, unread = await self._read()
