@@ -18,8 +18,11 @@ CHECKS = {
     ],
     "type": [["mypy", *TYPED]],
 }
-# The quick ones first, the hosts last.
-SUITES = ("unit", "contract", "property", "security", "kit", "interop", "integration", "lab", "scenarios")
+SUITES = ("unit", "contract", "property", "security", "kit", "interop", "integration")
+# These make hosts, and some measure time: one after the other, with the machine to themselves.
+HOSTS = ("lab", "scenarios")
+# A file's tests share its processes, and mostly wait for them.
+AT_ONCE = ["--numprocesses=3", "--dist=loadfile"]
 
 
 def main() -> int:
@@ -34,8 +37,9 @@ def main() -> int:
     steps = [*CHECKS["lint"], *CHECKS["type"]]
     if lab:
         steps.append([str(ROOT / "molecule" / "labctl"), "images"])
-    suites = [f"tests/{name}" for name in SUITES]
-    steps.append(["pytest", "--quiet", *suites, *([] if lab else ["-m", "not lab"])])
+    only = [] if lab else ["-m", "not lab"]
+    steps.append(["pytest", "--quiet", *AT_ONCE, *(f"tests/{name}" for name in SUITES), *only])
+    steps.append(["pytest", "--quiet", *(f"tests/{name}" for name in HOSTS), *only])
     return _each(steps)
 
 

@@ -26,13 +26,14 @@ def program(name: str) -> str:
     return path
 
 
-def run(
+def run(  # noqa: PLR0913 - as many as the library has
     argv: Sequence[str],
     *,
     check: bool = True,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     holding: Sequence[int] = (),
+    said: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end.
 
@@ -42,6 +43,7 @@ def run(
         cwd: directory to run it in.
         env: its whole environment, or None for our own.
         holding: open files that it keeps open too, and with them their locks.
+        said: what it finds on its standard input.
 
     """
     done = subprocess.run(
@@ -49,7 +51,7 @@ def run(
         check=False,
         cwd=cwd,
         env=env,
-        stdin=subprocess.DEVNULL,
+        input=said,
         capture_output=True,
         text=True,
         pass_fds=holding,

@@ -1,6 +1,7 @@
 """The demo: a hub with the kit applied, and its page led to a port of this machine."""
 
 import os
+import secrets
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from lab.errors import LabError
 from lab.places import Places
 
 LAB = "demo"
+ADMINISTRATOR = "admin"
 SWITCH = "10.78.0.1/24"
 ROTA = 8420  # the number of the rota user and group on every host
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -94,11 +96,24 @@ def up(places: Places, lab: str, shape: Shape, port: int) -> None:
     _open_port(lab, shape, port)
     print(
         f"\nThe demo runs. Its page: {shape.page.format(port=port)}\n"
+        f"Sign in:      {_administrator(host.load(places, lab, shape.entry))}\n"
         f"Its hosts:    {', '.join(shape.hosts)}\n"
         f"Look inside:  molecule/labctl exec {lab} {shape.entry} -- systemctl status 'rota-*'\n"
         f"Run it again: make lab\n"
         f"End it:       make lab-down"
     )
+
+
+def _administrator(entry: nspawn.Host) -> str:
+    """Make an administrator of the hub, unless there is one; return what to say of it."""
+    password = secrets.token_urlsafe(15)
+    command = ["rota", "admin", "create", ADMINISTRATOR, "--password-stdin"]
+    made = host.inside(entry, command, password)
+    if made.returncode == 0:
+        return f"{ADMINISTRATOR}, with the password {password}"
+    if "already" in made.stderr + made.stdout:
+        return f"{ADMINISTRATOR}, with the password that the first run printed"
+    raise LabError(f"no administrator could be made: {(made.stderr or made.stdout).strip()}")
 
 
 def _make_host(places: Places, lab: str, shape: Shape, name: str, address: str) -> None:

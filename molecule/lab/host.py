@@ -186,9 +186,9 @@ def enter_argv(host: nspawn.Host, argv: list[str]) -> list[str]:
     return [program("nsenter"), f"--target={pid}", *spaces, "--", *argv]
 
 
-def inside(host: nspawn.Host, argv: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command inside a running host to its end, whatever its exit status."""
-    return run(enter_argv(host, argv), check=False, env=_ENVIRONMENT)
+def inside(host: nspawn.Host, argv: list[str], said: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command inside a running host to its end, whatever its exit status; `said` is its input."""
+    return run(enter_argv(host, argv), check=False, env=_ENVIRONMENT, said=said)
 
 
 def become_inside(host: nspawn.Host, argv: list[str]) -> None:

@@ -60,6 +60,18 @@ class TestAccounts:
         assert await accounts.password("ada") == "new"
         assert len(await Outbox(database).waiting(9)) == 1
 
+    async def test_somebody_is_left_who_may_do_everything(self, database: Database) -> None:
+        accounts = Accounts(database)
+        for name in ("ada", "grace"):
+            await accounts.create(name, "hash", [ADMIN])
+        changes = (Change(disabled=True), Change(scopes=[READ]))
+        ended = await asyncio.gather(
+            *(accounts.change(name, change) for name, change in zip(("ada", "grace"), changes, strict=True)),
+            return_exceptions=True,
+        )
+        assert sorted(type(each).__name__ for each in ended) == ["ConflictError", "NoneType"]
+        assert sum(ADMIN in each.scopes and not each.disabled for each in await accounts.all()) == 1
+
     async def test_nobody_is_changed_nor_found(self, database: Database) -> None:
         accounts = Accounts(database)
         for call in (accounts.find("ada"), accounts.change("ada", Change(disabled=True), b"act")):
@@ -115,6 +127,7 @@ class TestSessions:
 class TestTokens:
     async def test_one_has_the_scopes_of_its_own_that_its_account_still_has(self, database: Database) -> None:
         tokens = Tokens(database)
+        await access.new_account(database, ADMIN)
         account = await access.new_account(database, READ, Scope.QUEUE_READ, name="ada")
         number = await tokens.create(account, "ci", "secret", [READ])
         assert await tokens.caller("secret") == Principal(

@@ -24,7 +24,7 @@ def program() -> ModuleType:
 
 def test_the_arguments_arrive_as_they_were_typed(program: ModuleType) -> None:
     typed = ["backup", "now", "--json", "a b", "$HOME", "%i", "--", ";", ""]
-    argv = program.command(typed, ["database-password", "server-metrics-token"])
+    argv = program.command(typed, ["database-password", "server-metrics-token"], [])
     assert argv[0] == "/usr/bin/systemd-run"
     ours = argv[argv.index(program.PROGRAM) + 1 :]
     # systemd takes "$$" for "$" and nothing else for anything.
@@ -33,10 +33,15 @@ def test_the_arguments_arrive_as_they_were_typed(program: ModuleType) -> None:
 
 
 def test_it_runs_as_the_hubs_user_with_the_hubs_credentials(program: ModuleType) -> None:
-    argv = program.command(["settings"], ["database-password"])
+    argv = program.command(["settings"], ["database-password"], [])
     assert {"--property=User=rota", "--property=Group=rota", "--property=UMask=0077", "--wait"} <= set(argv)
     loaded = [word for word in argv if "LoadCredential" in word]
     assert loaded == ["--property=LoadCredential=database-password:/etc/rota/credentials/database-password"]
+
+
+def test_a_token_is_handed_on_and_stands_on_no_command_line(program: ModuleType) -> None:
+    argv = program.command(["queue", "list"], [], ["ROTA_URL", "ROTA_TOKEN"])
+    assert [word for word in argv if "ROTA" in word] == ["--setenv=ROTA_URL", "--setenv=ROTA_TOKEN"]
 
 
 def test_who_is_not_root_is_told(tmp_path: Path) -> None:

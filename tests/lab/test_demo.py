@@ -1,10 +1,13 @@
 """The demo: one command, and the hub's page can be looked at from here."""
 
+import re
 import socket
 import subprocess
 import urllib.request
 from collections.abc import Callable
+from http.client import HTTPResponse
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 import yaml
@@ -23,6 +26,16 @@ def free_port() -> int:
         return port
 
 
+def signed_in(port: int, password: str) -> HTTPResponse:
+    """Sign in as a browser does; return the first page."""
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    form = urlencode({"name": demo.ADMINISTRATOR, "password": password, "to": "/"}).encode()
+    origin = f"http://127.0.0.1:{port}"
+    asked = urllib.request.Request(f"{origin}/sign-in", form, {"Origin": origin})  # noqa: S310 - our own http://
+    page: HTTPResponse = browser.open(asked, timeout=10)
+    return page
+
+
 def test_the_demo_shows_its_page_and_goes_without_a_trace(
     places: Places, new_lab: Callable[[str], Labctl]
 ) -> None:
@@ -31,7 +44,9 @@ def test_the_demo_shows_its_page_and_goes_without_a_trace(
     done = subprocess.run(argv, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"http://127.0.0.1:{port}/" in done.stdout
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as page:
+    password = re.search(r"with the password (\S+)", done.stdout)
+    assert password
+    with signed_in(port, password[1]) as page:
         assert page.status == 200
         assert demo.SHAPES["single"].entry in page.read().decode()
     lab("down")

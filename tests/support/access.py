@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 from urllib.parse import urlencode
@@ -74,6 +75,21 @@ def session(where: Where, *scopes: Scope, account: int | None = None) -> str:
 def sign_in(port: int, name: str, password: str, *headers: str) -> Answer:
     """Send the form of the sign-in page as a browser does; return the answer."""
     return send_form(port, "/sign-in", {"name": name, "password": password, "to": "/"}, *headers)
+
+
+def send_json(port: int, method: str, path: str, document: object, *headers: str) -> Answer:
+    """Send a JSON document as a program does; return the answer."""
+    body = json.dumps(document).encode()
+    lines = (
+        f"{method} {path} HTTP/1.1",
+        "Host: hub.example",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        *headers,
+    )
+    with Connection(port) as connection:
+        connection.send("".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1") + body)
+        return connection.answer()
 
 
 def send_form(port: int, path: str, form: Mapping[str, str], *headers: str) -> Answer:

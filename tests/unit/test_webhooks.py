@@ -176,6 +176,7 @@ class TestVault:
 
         sealed = vault(old).seal("s")
         assert vault(f"{new}, {old}").open(sealed) == "s"
+        assert vault(old.rstrip("=")).open(sealed) == "s"
         with pytest.raises(KeyFileError, match="does not open"):
             vault(new).open(sealed)
         with pytest.raises(KeyFileError, match="no key that"):

@@ -4,7 +4,7 @@ import http.client
 import json
 import os
 import ssl
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,15 @@ class Target:
     token: str
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What `rota login` keeps. `token_id` is the number of a token that it made itself."""
+
+    url: str
+    token: str
+    token_id: int | None
+
+
 def credentials_file() -> Path:
     """Return where `rota login` keeps the hub's address and the token."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "rota" / "credentials.json"
@@ -35,16 +44,42 @@ def target() -> Target:
 
     Raises RotaError where the file of `rota login` cannot be read.
     """
-    kept: dict[str, Any] = {}
+    known = kept() or Kept(DEFAULT_URL, "", None)
+    url = os.environ.get("ROTA_URL") or known.url
+    return Target(url.rstrip("/"), os.environ.get("ROTA_TOKEN") or known.token)
+
+
+def kept() -> Kept | None:
+    """Return what `rota login` keeps, None where it keeps nothing. Raises RotaError."""
     path = credentials_file()
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        return Kept(**json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        pass
-    except (OSError, ValueError) as error:
-        raise RotaError(f"{path} cannot be read: {error}: run `rota login` again") from error
-    url = os.environ.get("ROTA_URL") or kept.get("url") or DEFAULT_URL
-    return Target(url.rstrip("/"), os.environ.get("ROTA_TOKEN") or kept.get("token") or "")
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise RotaError(f"{path} cannot be read: {error}: remove it, and run `rota login` again") from error
+
+
+def keep(login: Kept) -> None:
+    """Keep a login where only this user can read it, whole or not at all. Raises RotaError."""
+    path = credentials_file()
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            json.dump(asdict(login), file, indent=2)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise RotaError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def forget() -> None:
+    """Remove what `rota login` keeps."""
+    credentials_file().unlink(missing_ok=True)
 
 
 def call(method: str, path: str, body: object = None, to: Target | None = None) -> Any:

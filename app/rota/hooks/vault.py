@@ -63,6 +63,11 @@ class Vault:
                 "Give every process the credential webhooks-key; `rota webhook key` makes one.",
             )
         try:
-            return MultiFernet([Fernet(key.strip()) for key in text.split(",")])
+            return MultiFernet([Fernet(_padded(key.strip())) for key in text.split(",")])
         except ValueError as error:
             raise KeyFileError(f"{where}: no key that `rota webhook key` makes") from error
+
+
+def _padded(key: str) -> str:
+    """Return a key as the library wants it: the kit makes keys without the = at their end."""
+    return key + "=" * (-len(key) % 4)

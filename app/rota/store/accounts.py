@@ -58,7 +58,7 @@ class Accounts:
     ) -> None:
         """Change an account. With a new password, or disabled, it ends its sessions but the one that is kept.
 
-        Raises NotFoundError.
+        Raises NotFoundError, and ConflictError where nobody would be left who may do everything.
         """
         values = {
             "scopes": None if change.scopes is None else written(change.scopes),
@@ -67,15 +67,22 @@ class Accounts:
         }
 
         async def work(tx: Transaction) -> None:
+            before = await _administrators(tx)
             row = await tx.one("accounts.change", name=name, **values)
             if row is None:
                 raise _unknown(name)
+            if before and not await _administrators(tx):
+                raise ConflictError(
+                    f"Without {name} nobody would be left who may do everything.",
+                    "Make another administrator first.",
+                )
             if change.disabled or change.password is not None:
                 await tx.run("sessions.finish_others", account=row["id"], kept=kept_session or 0)
             if act is not None:
                 await Outbox.add(tx, act)
 
-        await self._database.write(work)
+        # One at a time: of two administrators, each of two calls would see the other one.
+        await self._database.exclusive("accounts", work)
 
     async def find(self, name: str) -> Account:
         """Return one account. Raises NotFoundError."""
@@ -97,6 +104,11 @@ class Accounts:
 
 def _unknown(name: str) -> NotFoundError:
     return NotFoundError(f"There is no account {name}.", "The accounts are on the page Settings.")
+
+
+async def _administrators(tx: Transaction) -> int:
+    accounts = [_account(row) for row in await tx.all("accounts.all")]
+    return sum(Scope.ADMIN in each.scopes and not each.disabled for each in accounts)
 
 
 def _account(row: Row) -> Account:

@@ -7,7 +7,7 @@ from rota.access.passwords import Passwords
 from rota.errors import RotaError
 from rota.hub import Hub
 from rota.roles import Role
-from rota.web import mail, sign_in, tlog, webhooks
+from rota.web import accounts, mail, me, sign_in, tlog, tokens, webhooks
 from rota.web.assets import AssetResource
 from rota.web.cookies import SessionCookie
 from rota.web.credentials import Credentials
@@ -43,7 +43,12 @@ def create_app(hub: Hub) -> App:
         routes.add("/assets/{name}", AssetResource())
         routes.add("/health/process", ProcessHealthResource(hub))
         routes.add("/version", VersionResource())
-        sign_in.add_routes(routes, hub, pages, cookie, Doorman(hub, Passwords()))
+        passwords = Passwords()
+        doorman = Doorman(hub, passwords)
+        sign_in.add_routes(routes, hub, pages, cookie, doorman)
+        me.add_routes(routes, hub, passwords, doorman)
+        tokens.add_routes(routes, hub, pages)
+        accounts.add_routes(routes, hub, pages, passwords)
         tlog.add_routes(routes, hub, pages)
         webhooks.add_routes(routes, hub, pages)
         mail.add_routes(routes, hub)

@@ -1,7 +1,7 @@
 """What comes in and goes out: strict JSON, browsers' forms, queries."""
 
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -31,7 +31,7 @@ async def received(req: Request, kind: type[T], longest: int = LONGEST) -> T:
     try:
         if media == JSON:
             return msgspec.json.decode(data, type=kind)
-        return msgspec.convert(_form(data), kind, strict=False, str_keys=True)
+        return msgspec.convert(_form(data, kind), kind, strict=False, str_keys=True)
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
         raise Problem(HTTPStatus.BAD_REQUEST, "Body not understood", f"{error}.", SCHEMA) from error
 
@@ -39,7 +39,7 @@ async def received(req: Request, kind: type[T], longest: int = LONGEST) -> T:
 def queried(req: Request, kind: type[T]) -> T:
     """Return the query as a value of this type. Raises Problem."""
     try:
-        return msgspec.convert(_form(req.query_string.encode()), kind, strict=False, str_keys=True)
+        return msgspec.convert(_form(req.query_string.encode(), kind), kind, strict=False, str_keys=True)
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
         raise Problem(HTTPStatus.BAD_REQUEST, "Query not understood", f"{error}.", SCHEMA) from error
 
@@ -77,10 +77,15 @@ async def _read(req: Request, longest: int) -> bytes:
     return bytes(data)
 
 
-def _form(data: bytes) -> dict[str, str | list[str]]:
-    """Read a form: a name that comes several times is a list. Raises ValueError."""
+def _form(data: bytes, kind: type) -> dict[str, str | list[str]]:
+    """Read a form: what is a list in this type may come any number of times. Raises ValueError."""
     found: dict[str, list[str]] = {}
     pairs = parse_qsl(data.decode(), keep_blank_values=True, strict_parsing=bool(data), max_num_fields=100)
     for name, value in pairs:
         found.setdefault(name, []).append(value)
-    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+    lists = {field.encode_name for field in msgspec.structs.fields(kind) if _is_list(field.type)}
+    return {name: values if name in lists or len(values) > 1 else values[0] for name, values in found.items()}
+
+
+def _is_list(kind: Any) -> bool:
+    return any(get_origin(each) is list for each in (kind, *get_args(kind)))

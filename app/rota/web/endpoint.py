@@ -13,6 +13,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 JSON = "application/json"
+# A field of a path that is a row's number: no larger than what every reader of JSON reads alike.
+NUMBER = "int(min=1, max=9007199254740991)"
 HTML = "text/html; charset=utf-8"
 
 

@@ -52,7 +52,7 @@ class Doorman:
         self._accounts = Accounts(hub.database)
         self._passwords = passwords
 
-    async def admit(self, name: str, password: str) -> Account | None:
+    async def admit(self, req: Request, name: str, password: str) -> Account | None:
         """Return the account; None where name or password is wrong, after the same time."""
         kept = await self._accounts.password(name) if is_account_name(name) else None
         if not await self._passwords.fits(kept, password):
@@ -96,7 +96,7 @@ class SignInResource:
         """Begin a session and set its cookie, or say that name or password is wrong: never which."""
         given = await received(req, SignIn)
         to = local(given.to)
-        account = await self._doorman.admit(given.name, given.password)
+        account = await self._doorman.admit(req, given.name, given.password)
         if account is None:
             self._show(req, resp, to, WRONG)
             resp.status = "403 Forbidden"

@@ -14,6 +14,8 @@ from pathlib import Path
 
 PROGRAM = "/opt/rota/current/bin/rota"
 CREDENTIALS = Path("/etc/rota/credentials")
+# Where commands that talk to the hub's API find it, and as whom.
+HANDED_ON = ("ROTA_URL", "ROTA_TOKEN", "ROTA_CA")
 PROPERTIES = (
     "User=rota",
     "Group=rota",
@@ -23,12 +25,13 @@ PROPERTIES = (
 )
 
 
-def command(arguments: list[str], credentials: list[str]) -> list[str]:
+def command(arguments: list[str], credentials: list[str], variables: list[str]) -> list[str]:
     """Give the argv of systemd-run.
 
     Args:
         arguments: What was typed after `rota`.
         credentials: The names of the hub's credentials.
+        variables: The names of environment variables to hand on; their values stand on no command line.
     """
     loaded = [f"LoadCredential={name}:{CREDENTIALS / name}" for name in credentials]
     return [
@@ -36,6 +39,7 @@ def command(arguments: list[str], credentials: list[str]) -> list[str]:
         # A terminal where there is one, so that Ctrl-C ends the command; else pipes.
         *("--pty", "--pipe", "--wait", "--collect", "--quiet", "--slice=rota.slice"),
         *(f"--property={each}" for each in (*PROPERTIES, *loaded)),
+        *(f"--setenv={name}" for name in variables),
         "--",
         PROGRAM,
         # systemd puts variables in for dollars; two stand for one.
@@ -48,7 +52,7 @@ def main() -> None:
     if os.geteuid() != 0:
         sys.exit("rota: run this as root. It reads the hub's credentials, and then runs as the user rota.")
     names = sorted(path.name for path in CREDENTIALS.iterdir() if not path.name.startswith("."))
-    argv = command(sys.argv[1:], names)
+    argv = command(sys.argv[1:], names, [name for name in HANDED_ON if name in os.environ])
     os.execv(argv[0], argv)
 
 
