@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from tests.support import access
 from tests.support.access import bearer
 from tests.support.postgres import Server, free_port
 from tests.support.process import Hub, environment
@@ -20,10 +21,12 @@ from tests.support.process import run as rota
 from tests.support.raw import ask
 from tests.support.settings import postgres_environ, postgres_settings, sqlite_settings
 from tests.support.sql import run
+from tests.support.tlog_files import entries_in
 from tests.support.wait import wait_for
 
 from rota import wiring
 from rota.access.scopes import Scope
+from rota.acts.act import read_act
 from rota.coordination.queue.job import NewJob
 from rota.coordination.queue.queue import TableQueue
 from rota.settings import Settings
@@ -279,15 +282,27 @@ def test_one_process_on_sqlite_shows_what_waits_and_what_died(tmp_path: Path, hu
 
 
 class TestCommands:
-    """`rota queue`, beside nothing that serves."""
+    """`rota queue` and the page, at a process that takes no jobs itself."""
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Hub, Mapping[str, str], Path]]:
+        """Give a web process, the environment of a user of it, and its data."""
+        data = tmp_path_factory.mktemp("hub") / "data"
+        environ = {"ROTA_SERVER_DATA": str(data), "ROTA_SERVER_ROLES": "web"}
+        log = tmp_path_factory.mktemp("log") / "log"
+        hub = Hub.start(log, environ, port=free_port()).wait()
+        token = access.token(environ, Scope.QUEUE_READ, Scope.QUEUE_WRITE)
+        yield hub, {"ROTA_URL": f"http://127.0.0.1:{hub.port}", "ROTA_TOKEN": token}, data
+        hub.kill()
 
     @pytest.fixture
-    def environ(self, tmp_path: Path) -> Mapping[str, str]:
-        """Give the environment of a hub with a job in each state."""
-        environ = {"ROTA_SERVER_DATA": str(tmp_path / "data")}
-        assert rota(["migrate"], environ).returncode == 0
+    def environ(self, place: tuple[Hub, Mapping[str, str], Path]) -> Mapping[str, str]:
+        """Give the environment of a user of a hub with a job in each state."""
+        _, environ, data = place
+        run(sqlite_settings(data), "DELETE FROM work_queue")
         run(
-            sqlite_settings(tmp_path / "data"),
+            sqlite_settings(data),
             "INSERT INTO work_queue (id, kind, payload, keeps_key, program_schema, run_after, enqueued_at, "
             "dead, attempts, last_error, claimed_by, claimed_until) VALUES "
             "(1, 'mail', '{\"to\":\"a\"}', 0, 1, 1, 0, 1, 8, 'SMTPError: no route (a.py:3 b)', NULL, NULL), "
@@ -338,3 +353,41 @@ class TestCommands:
         assert self.listed(environ) == [(3, "running"), (1, "due")]
         assert self.said(environ, "retry", "--dead", "mail") == "No job of kind mail is dead.\n"
         assert "Name jobs" in self.said(environ, "drop", code=2)
+
+    def test_each_change_is_an_act(
+        self, place: tuple[Hub, Mapping[str, str], Path], environ: Mapping[str, str]
+    ) -> None:
+        _, _, data = place
+        before = len(entries_in(data / "tlog"))
+        self.said(environ, "retry", "1", "3", code=1)
+        self.said(environ, "drop", "--dead", "mirror")
+        self.said(environ, "drop", "--dead", "mirror")
+        acts = [read_act(entry) for entry in entries_in(data / "tlog")[before:]]
+        assert [(act.kind, act.subject, act.details) for act in acts] == [
+            ("queue.retry", "jobs", {"count": 2, "jobs": [1, 3]}),
+            ("queue.drop", "kind:mirror", {"count": 1, "jobs": [4]}),
+        ]
+        assert acts[0].actor.startswith("token:account-")
+
+    def test_the_page_shows_jobs_and_changes_them_by_forms(
+        self, place: tuple[Hub, Mapping[str, str], Path], environ: Mapping[str, str]
+    ) -> None:
+        hub, _, data = place
+        port, settings = hub.port or 0, sqlite_settings(data)
+        assert environ["ROTA_TOKEN"]
+        writer = access.session(settings, Scope.QUEUE_READ, Scope.QUEUE_WRITE)
+        page = ask(port, "GET", "/queue?kind=mail&state=dead", writer).text
+        assert "SMTPError: no route (a.py:3 b)" in page
+        assert '<option value="dead" selected>dead</option>' in page
+        assert page.count('name="jobs" value="1"') == 2
+        assert 'name="jobs" value="2"' not in page
+        answer = access.send_form(port, "/api/queue/retry", {"jobs": "1"}, writer)
+        assert (answer.status, answer.headers["location"]) == (303, "/queue")
+        assert access.send_form(port, "/api/queue/drop", {"dead": "mirror"}, writer).status == 303
+        assert run(settings, "SELECT id, dead FROM work_queue ORDER BY id") == [(1, 0), (2, 0), (3, 0)]
+        reader = access.session(settings, Scope.QUEUE_READ)
+        assert "<button>Retry" not in ask(port, "GET", "/queue", reader).text
+        assert access.send_form(port, "/api/queue/drop", {"jobs": "1"}, reader).status == 403
+        assert access.send_form(port, "/api/queue/drop", {}, writer).status == 400
+        assert ask(port, "GET", "/api/queue?state=odd", writer).status == 400
+        assert ask(port, "GET", "/api/queue?kind=%00", writer).status == 400

@@ -21,7 +21,7 @@ SECURE = ("X-Forwarded-Proto: https", "Sec-Fetch-Site: same-origin")
 
 @pytest.fixture(scope="module")
 def environ(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return {"ROTA_SERVER_DATA": str(tmp_path_factory.mktemp("hub") / "data")}
+    return {"ROTA_SERVER_DATA": str(tmp_path_factory.mktemp("hub") / "data"), "ROTA_LIMITS_SIGN_IN": "0"}
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +30,20 @@ def hub(tmp_path_factory: pytest.TempPathFactory, environ: dict[str, str]) -> It
     process = Hub.start(tmp_path_factory.mktemp("log") / "log", environ, port=free_port()).wait()
     access.account(environ, "root", Scope.ADMIN)
     access.account(environ, "reader", Scope.HUB_READ)
+    yield process
+    process.kill()
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """Give a process that lets nobody ask for much."""
+    environ = {
+        "ROTA_SERVER_DATA": str(tmp_path_factory.mktemp("narrow") / "data"),
+        "ROTA_LIMITS_SIGN_IN": "3",
+        "ROTA_LIMITS_STRANGER": "1",
+    }
+    process = Hub.start(tmp_path_factory.mktemp("log") / "log", environ, port=free_port()).wait()
+    access.account(environ, "root", Scope.ADMIN)
     yield process
     process.kill()
 
@@ -136,6 +150,31 @@ def test_sign_ins_of_administrators_are_acts_and_no_others(port: int, environ: d
         "account:root",
         {},
     )
+
+
+class TestLimits:
+    def test_passwords_cannot_be_tried_for_long(self, narrow: Hub) -> None:
+        port = narrow.port or 0
+        assert [access.sign_in(port, "root", "wrong").status for _ in range(4)] == [403, 403, 403, 429]
+        refused = access.sign_in(port, "root", access.PASSWORD)
+        assert refused.status == 429
+        assert 1 <= int(refused.headers["retry-after"]) <= 20
+        assert "Try again in" in refused.text
+        assert access.sign_in(port, "nobody", "wrong").status == 403, "another name has tries of its own"
+        door = "X-Forwarded-For: 192.0.2.9"
+        elsewhere = [access.sign_in(port, f"name{number}", "wrong", door).status for number in range(10)]
+        assert elsewhere == [403] * 9 + [429], "an address has three times as many"
+
+    def test_strangers_ask_so_much_and_the_proxy_as_often_as_it_likes(self, narrow: Hub) -> None:
+        port = narrow.port or 0
+        stranger = "X-Forwarded-For: 192.0.2.77"
+        asked = [ask(port, "GET", "/version", stranger).status for _ in range(25)]
+        assert asked[:20] == [200] * 20
+        assert asked[-1] == 429
+        assert ask(port, "GET", "/version", "X-Forwarded-For: 192.0.2.78").status == 200
+        assert {ask(port, "GET", path, stranger).status for path in ("/health", "/health/process") * 20} == {
+            200
+        }
 
 
 class TestAdmin:

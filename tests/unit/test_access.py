@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from functools import partial
 
 import falcon
 import pytest
@@ -11,9 +12,13 @@ from falcon.asgi import Request
 from rota.access.credential import digest, new_cookie, new_token
 from rota.access.names import check_account_name, check_password, check_token_name
 from rota.access.passwords import MOST, Passwords, fits, hashed
+from rota.access.principal import Principal
 from rota.access.scopes import Scope, covers, granted, parse_scopes, read_scopes, written
 from rota.errors import BusyError, InputError
+from rota.settings.model import Limits
 from rota.web.cookies import PLAIN, SECURE, SessionCookie
+from rota.web.limits import MOST as MOST_BUCKETS
+from rota.web.limits import Buckets, RateLimits
 from rota.web.origin import check_origin
 from rota.web.peer import Peers
 from rota.web.problems import Problem
@@ -139,6 +144,63 @@ class TestPeers:
     @pytest.mark.parametrize("given", ["HTTPS", "http", "https, http", ""])
     def test_https_is_said_in_one_way(self, given: str) -> None:
         assert not PEERS.https(request(peer=PROXY, X_Forwarded_Proto=given))
+
+
+class TestLimits:
+    def test_a_bucket_gives_what_is_in_it_and_fills_again(self) -> None:
+        now = [0.0]
+        buckets = Buckets(rate=2.0, burst=3.0, clock=lambda: now[0])
+        assert [buckets.take("a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
+        assert buckets.take("b") == 0.0, "another key has a bucket of its own"
+        now[0] = 0.4
+        assert buckets.take("a") == pytest.approx(0.1)
+        now[0] = 0.5
+        assert [buckets.take("a"), buckets.take("a")] == [0.0, 0.5]
+        now[0] = 1000.0
+        assert sum(buckets.take("a") == 0.0 for _ in range(9)) == 3, "it holds no more than it did"
+
+    def test_to_look_takes_nothing(self) -> None:
+        buckets = Buckets(rate=1.0, burst=1.0, clock=lambda: 0.0)
+        assert [buckets.take("a", 0.0) for _ in range(3)] == [0.0] * 3
+        assert [buckets.take("a"), buckets.take("a", 0.0)] == [0.0, 1.0]
+
+    def test_there_are_never_more_than_so_many(self) -> None:
+        buckets = Buckets(rate=1.0, burst=1.0, clock=lambda: 0.0)
+        for number in range(MOST_BUCKETS + 100):
+            buckets.take(number)
+        assert len(buckets) == MOST_BUCKETS
+        assert buckets.take(MOST_BUCKETS + 99) == 1.0, "who came last is kept"
+        assert Buckets(rate=0.0, burst=0.0).take("a") == 0.0
+
+    def test_a_network_of_ipv6_is_one_address_and_an_account_one_caller(self) -> None:
+        limits = RateLimits(Limits(caller=1, stranger=1, sign_in=1), clock=lambda: 0.0)
+        for number in range(20):
+            limits.stranger(f"2001:db8:1:2::{number + 1:x}")
+            limits.caller(Principal(1, "ada", frozenset(), token=number))
+        same = Principal(1, "ada", frozenset(), session=1)
+        for refused in (
+            partial(limits.stranger, "2001:db8:1:2::ffff"),
+            partial(limits.newcomer, "2001:db8:1:2::fffe"),
+            partial(limits.caller, same),
+        ):
+            with pytest.raises(Problem) as problem:
+                refused()
+            assert problem.value.status_code == 429
+            assert dict(problem.value.headers or {})["Retry-After"] == "1"
+        limits.stranger("2001:db8:1:3::1")
+        limits.newcomer("unknown")
+        limits.caller(Principal(2, "grace", frozenset(), session=1))
+
+    def test_sign_ins_are_counted_by_name_and_by_address(self) -> None:
+        limits = RateLimits(Limits(caller=1, stranger=1, sign_in=2), clock=lambda: 0.0)
+        for address in ("192.0.2.1", "192.0.2.2"):
+            limits.sign_in(address, "ada")
+        with pytest.raises(Problem):
+            limits.sign_in("192.0.2.3", "ada")
+        for number in range(5):
+            limits.sign_in("192.0.2.3", f"name {number}")
+        with pytest.raises(Problem):
+            limits.sign_in("192.0.2.3", "name 6")
 
 
 class TestOrigin:

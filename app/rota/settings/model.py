@@ -64,6 +64,15 @@ class TlogSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much one caller may ask of one process."""
+
+    caller: int
+    stranger: int
+    sign_in: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class WebhookSettings:
     """Webhooks."""
 
@@ -93,6 +102,7 @@ class Settings:
     maintenance: Maintenance
     backups: Backups
     tlog: TlogSettings
+    limits: Limits
     webhooks: WebhookSettings
     mail: MailSettings
 
@@ -146,6 +156,7 @@ SECTIONS: dict[str, type] = {
     "maintenance": Maintenance,
     "backups": Backups,
     "tlog": TlogSettings,
+    "limits": Limits,
     "webhooks": WebhookSettings,
     "mail": MailSettings,
 }

@@ -28,6 +28,9 @@ def problems(settings: Settings) -> Iterator[tuple[str, str]]:
     yield from (_sqlite if settings.sqlite else _postgresql)(settings)
     yield from _schedules(settings)
     yield from _tlog(settings)
+    for key in ("caller", "stranger", "sign_in"):
+        if getattr(settings.limits, key) < 0:
+            yield f"limits.{key}", f"{getattr(settings.limits, key)} is below 0: write 0 for no limit"
     yield from _webhooks(settings)
     yield from _mail(settings)
 

@@ -29,6 +29,7 @@ class AssetResource:
         Gate.PUBLIC,
         "A file that pages need",
         answers={200: Answer("The file.", media="*/*"), 304: Answer("It is as you have it.", media="")},
+        limited=False,
     )
     async def on_get(self, req: Request, resp: Response, name: str) -> None:
         """Answer the file, or that it has not changed."""

@@ -33,7 +33,8 @@ class Endpoint:
 
     `body` and `query` are msgspec types, read by `rota.web.bodies`. A `page` is
     for people: who is not signed in is led to the sign-in. A `form` is also
-    taken from a browser's form, and then answered by a page or a redirect.
+    taken from a browser's form, and then answered by a page or a redirect. One
+    that is not `limited` may be asked as often as anybody likes.
     """
 
     needs: Needs
@@ -43,6 +44,7 @@ class Endpoint:
     query: Any = None
     page: bool = False
     form: bool = False
+    limited: bool = True
 
 
 def endpoint(needs: Needs, summary: str, **rest: Any) -> Callable[[F], F]:

@@ -11,6 +11,7 @@ from falcon.asgi import Request, Response
 from rota.access.principal import Principal
 from rota.access.scopes import Gate
 from rota.web.endpoint import Routes
+from rota.web.limits import RateLimits
 from rota.web.origin import check_origin
 from rota.web.peer import Peers
 from rota.web.problems import Problem
@@ -28,11 +29,12 @@ class Guard:
     bidding of another site.
     """
 
-    def __init__(self, routes: Routes, authenticate: Authenticate, peers: Peers) -> None:
+    def __init__(self, routes: Routes, authenticate: Authenticate, peers: Peers, limits: RateLimits) -> None:
         """Guard these routes."""
         self._routes = routes
         self._authenticate = authenticate
         self._peers = peers
+        self._limits = limits
 
     async def process_resource(
         self, req: Request, resp: Response, resource: object, params: dict[str, Any]
@@ -41,12 +43,17 @@ class Guard:
         declared = self._routes.find(req.uri_template, req.method)
         if declared is None:
             return
+        address = self._peers.client(req)
         if declared.needs in (Gate.PUBLIC, Gate.OWN):
+            if declared.limited:
+                self._limits.stranger(address)
             if declared.form:
                 check_origin(req, self._peers)
             return
+        self._limits.newcomer(address)
         principal = await self._authenticate(req)
         if principal is None:
+            self._limits.stranger(address)
             if declared.page and req.method in ("GET", "HEAD") and "text/html" in req.accept:
                 there = f"{SIGN_IN}?to={quote(req.relative_uri, safe='')}"
                 raise falcon.HTTPSeeOther(there, headers={"Cache-Control": "no-store"})
@@ -57,6 +64,7 @@ class Guard:
                 "Send Authorization: Bearer TOKEN; `rota token create` or the page Tokens makes one.",
                 headers={"WWW-Authenticate": 'Bearer realm="rota"'},
             )
+        self._limits.caller(principal)
         if principal.session is not None:
             check_origin(req, self._peers)
         if not principal.may(declared.needs):

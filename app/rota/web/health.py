@@ -34,6 +34,7 @@ class HealthResource:
             200: Answer("It can.", dict[str, Any]),
             503: Answer("It cannot, and why.", dict[str, Any]),
         },
+        limited=False,
     )
     async def on_get(self, req: Request, resp: Response) -> None:
         """Answer from the last refreshed view."""
@@ -59,6 +60,7 @@ class ProcessHealthResource:
             200: Answer("It does.", dict[str, str]),
             503: Answer("It is draining.", dict[str, str]),
         },
+        limited=False,
     )
     async def on_get(self, req: Request, resp: Response) -> None:
         """Answer 200 while serving and 503 while draining."""

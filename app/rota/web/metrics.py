@@ -109,6 +109,7 @@ class MetricsResource:
         Gate.OWN,
         "Metrics, for the bearer of server.metrics_token",
         answers={200: Answer("The exposition.", media=CONTENT_TYPE_LATEST)},
+        limited=False,
     )
     async def on_get(self, req: Request, resp: Response) -> None:
         """Answer the exposition."""

@@ -34,6 +34,7 @@ REMEDIES = {
     411: "Send a Content-Length.",
     413: "Send less at once.",
     415: "Send application/json.",
+    429: "Try again in the seconds that Retry-After says.",
     503: "Try again in a few seconds.",
 }
 

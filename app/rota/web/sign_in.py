@@ -19,7 +19,9 @@ from rota.tlog.records import Logged
 from rota.web.bodies import queried, received, see
 from rota.web.cookies import SessionCookie
 from rota.web.endpoint import HTML, Answer, Routes, endpoint
+from rota.web.limits import RateLimits
 from rota.web.pages import Pages
+from rota.web.peer import Peers
 
 HOME = "/"
 WRONG = "The name or the password is wrong."
@@ -47,13 +49,19 @@ class SignIn(msgspec.Struct, forbid_unknown_fields=True):
 class Doorman:
     """Lets in who knows an account's password."""
 
-    def __init__(self, hub: Hub, passwords: Passwords) -> None:
+    def __init__(self, hub: Hub, passwords: Passwords, peers: Peers, limits: RateLimits) -> None:
         """Ask this hub's accounts."""
+        self._peers = peers
+        self._limits = limits
         self._accounts = Accounts(hub.database)
         self._passwords = passwords
 
     async def admit(self, req: Request, name: str, password: str) -> Account | None:
-        """Return the account; None where name or password is wrong, after the same time."""
+        """Return the account; None where name or password is wrong, after the same time.
+
+        Raises Problem where too many are tried.
+        """
+        self._limits.sign_in(self._peers.client(req), name)
         kept = await self._accounts.password(name) if is_account_name(name) else None
         if not await self._passwords.fits(kept, password):
             # Somebody may have typed the password where the name goes.
