@@ -12,6 +12,9 @@ ROOT = Path(__file__).resolve().parent.parent
 SERVERS = ("postgresql", "pgbouncer", "haproxy", "iproute2")
 # Faults are injected with strace; the Go project's own verifier reads what our log makes.
 TOOLS = ("strace", "golang-go", "golang-golang-x-mod-dev")
+# Pages are looked at in a real browser.
+BROWSER = ("chromium",)
+NEEDED = (*SERVERS, *TOOLS, *BROWSER)
 LEFT_OUT = "the lab's own tests and the Molecule scenarios, on real systemd hosts made on the spot"
 
 
@@ -22,7 +25,7 @@ def main() -> int:
     lab = parser.parse_args().lab != "0"
     if os.geteuid() != 0:
         return _without_root(lab=lab)
-    missing = [name for name in (*SERVERS, *TOOLS) if not _installed(name)]
+    missing = [name for name in NEEDED if not _installed(name)]
     if missing:
         _apt_get(missing)
     if lab:
@@ -38,7 +41,7 @@ def _without_root(*, lab: bool) -> int:
             file=sys.stderr,
         )
         return 1
-    missing = [name for name in (*SERVERS, *TOOLS) if not _installed(name)]
+    missing = [name for name in NEEDED if not _installed(name)]
     if missing:
         names = " ".join(missing)
         print(f"The tests start servers of their own. Install them:  apt install {names}", file=sys.stderr)

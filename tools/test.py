@@ -18,7 +18,7 @@ CHECKS = {
     ],
     "type": [["mypy", *TYPED]],
 }
-SUITES = ("unit", "contract", "property", "security", "kit", "interop", "integration")
+SUITES = ("unit", "contract", "property", "security", "kit", "interop", "integration", "browser")
 # These make hosts, and some measure time: one after the other, with the machine to themselves.
 HOSTS = ("lab", "scenarios")
 # A file's tests share its processes, and mostly wait for them.

@@ -196,10 +196,9 @@ class TestAdmin:
         again = self.give(environ, "create", "grace", password="a good password")
         assert again.returncode == 1
         assert again.stderr == "rota: There is an account grace already. Choose another name.\n"
-        wait_for(lambda: any(act.subject == "account:grace" for act in acts(environ)))
-        act = next(
-            act for act in acts(environ) if act.subject == "account:grace" and act.kind == "account.create"
-        )
+        made_acts = ("account:grace", "account.create")
+        wait_for(lambda: any((act.subject, act.kind) == made_acts for act in acts(environ)))
+        act = next(act for act in acts(environ) if (act.subject, act.kind) == made_acts)
         assert (act.actor, act.details) == ("operator on the host", {"scopes": ["admin"]})
 
     @pytest.mark.parametrize(

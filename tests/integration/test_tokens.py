@@ -195,7 +195,7 @@ class TestPages:
         assert "<dt>database.url</dt><dd>sqlite:</dd>" in page
         changed = access.send_form(port, "/api/accounts/alan", {"disabled": "true"}, cookie)
         assert changed.headers["location"] == "/settings"
-        assert '<span class="bad">disabled</span>' in ask(port, "GET", "/settings", cookie).text
+        assert '<span class="tag bad">disabled</span>' in ask(port, "GET", "/settings", cookie).text
 
     def test_one_changes_ones_own_password_with_the_old_one(self, port: int, environ: dict[str, str]) -> None:
         number = access.account(environ, "changer", Scope.HUB_READ)

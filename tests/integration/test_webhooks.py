@@ -160,14 +160,14 @@ def _page(site: Site, environ: Mapping[str, str], receiver: Receiver) -> None:
     page = ask(port, "GET", f"/webhooks/{name}", writer, "Accept: text/html").text
     assert receiver.url in page
     assert "whsec_" not in page
-    assert "<button>Ping</button>" in page
-    assert "<button" not in ask(port, "GET", f"/webhooks/{name}", reader, "Accept: text/html").text
+    assert ">Ping</button>" in page
+    assert "Ping" not in ask(port, "GET", f"/webhooks/{name}", reader, "Accept: text/html").text
     assert access.send_form(port, f"/api/webhooks/{name}/ping", {}, writer).status == 303
     wait_for(lambda: "delivered" in ask(port, "GET", "/webhooks", reader, "Accept: text/html").text)
     assert receiver.received[0].document["data"]["actor"].startswith("account:")
     for do, state in (("pause", "paused"), ("resume", "active")):
         assert access.send_form(port, f"/api/webhooks/{name}", {"do": do}, writer).status == 303
-        assert f"<dd>{state}</dd>" in ask(port, "GET", f"/webhooks/{name}", reader, "Accept: text/html").text
+        assert f">{state}</dd>" in ask(port, "GET", f"/webhooks/{name}", reader, "Accept: text/html").text
     assert access.send_form(port, f"/api/webhooks/{name}", {"do": "delete"}, writer).status == 303
     assert ask(port, "GET", f"/webhooks/{name}", reader, "Accept: text/html").status == 404
 

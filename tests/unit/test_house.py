@@ -25,7 +25,7 @@ LONG: dict[str, str] = {}
 LAYERS: list[set[str]] = [
     {"rota", "rota.errors", "rota.secret", "rota.roles", "rota.logging"},
     {"rota.coordination.epoch", "rota.coordination.keys", "rota.coordination.tenure", "rota.tlog"},
-    {"rota.access"},
+    {"rota.access", "rota.live", "rota.rooms"},
     {"rota.settings", "rota.store", "rota.drivers", "rota.coordination.locks", "rota.health"},
     {"rota.coordination"},
     {"rota.acts"},

@@ -41,6 +41,10 @@ class Publication:
         except FileNotFoundError:
             return None
 
+    def published_at(self) -> float:
+        """Return when the checkpoint was published, in seconds since 1970 by the file server's clock."""
+        return (self._root / CHECKPOINT).stat().st_mtime
+
     def write(self, tile: Tile, data: bytes) -> None:
         """Write a file, once and for ever. Raises DamagedError where other bytes stand there already."""
         path = self._root / tile.path

@@ -8,7 +8,7 @@ from rota.tlog.merkle import inclusion_proof, leaf_hash, verify_inclusion
 from rota.tlog.notes import parse_note
 from rota.tlog.proof import Proof
 from rota.tlog.publication import Publication
-from rota.tlog.tiles import entries_of, holding
+from rota.tlog.tiles import WIDTH, entries_of, holding
 from rota.tlog.tree import TileHashes
 
 
@@ -44,6 +44,14 @@ class View:
         if data is None:
             raise AbsentError("nothing is signed yet")
         return parse_checkpoint(parse_note(data).text), data
+
+    def entries(self, number: int, size: int) -> list[bytes]:
+        """Return the entries of a bundle in a tree of this size, as they are stored: nothing is proved.
+
+        Raises TlogError for damaged files, OSError.
+        """
+        tile, _ = holding(0, number * WIDTH, size)
+        return entries_of(self._publication.read(tile._replace(level=None)), tile.width)
 
     def entry(self, index: int) -> Proved:
         """Return an entry with its proof. Raises AbsentError, TlogError for damaged files, OSError."""

@@ -4,10 +4,14 @@ import falcon
 import falcon.asgi
 
 from rota.access.passwords import Passwords
+from rota.acts.search import Acts
 from rota.errors import RotaError
 from rota.hub import Hub
 from rota.roles import Role
-from rota.web import accounts, mail, me, queue, sign_in, tlog, tokens, webhooks
+from rota.tlog.disk import LocalDisk
+from rota.tlog.publication import Publication
+from rota.tlog.view import View
+from rota.web import accounts, acts, live, mail, me, queue, rooms, sign_in, tlog, tokens, webhooks
 from rota.web.assets import AssetResource
 from rota.web.cookies import SessionCookie
 from rota.web.credentials import Credentials
@@ -17,6 +21,8 @@ from rota.web.health import HealthResource, ProcessHealthResource, VersionResour
 from rota.web.home import HomeResource
 from rota.web.lifespan import Lifespan
 from rota.web.limits import RateLimits
+from rota.web.live import Feed
+from rota.web.live_metrics import LiveCollector
 from rota.web.metrics import Metrics, MetricsResource
 from rota.web.pages import Pages
 from rota.web.peer import Peers
@@ -27,21 +33,27 @@ from rota.web.sign_in import Doorman
 
 def create_app(hub: Hub) -> App:
     """Return the ASGI app: the whole router for a web process, two routes for a worker alone."""
-    metrics, pages = Metrics(hub), Pages(hub)
-    problems, peers = Problems(pages), Peers(hub.settings.server.trusted_proxies)
+    metrics, peers = Metrics(hub), Peers(hub.settings.server.trusted_proxies)
     limits = RateLimits(hub.settings.limits)
     cookie = SessionCookie(peers)
     credentials = Credentials(hub, cookie)
     app: App = falcon.asgi.App(middleware=(Lifespan(hub), RequestId(), StrictHost(), Measure(metrics)))
     routes = Routes(app)
     app.add_middleware(Guard(routes, credentials.caller, peers, limits))
+    pages = Pages(hub, routes)
+    problems = Problems(pages)
     app.set_error_serializer(problems.serialize)
     app.add_error_handler(Exception, problems.crashed)
     app.add_error_handler(RotaError, problems.refused)
     routes.add("/health", HealthResource(hub))
     routes.add("/metrics", MetricsResource(metrics, hub.settings.server.metrics_token))
     if Role.WEB in hub.settings.roles:
-        routes.add("/", HomeResource(hub, pages))
+        feed = Feed(hub, credentials.revoked)
+        app.add_middleware(feed)
+        metrics.registry.register(LiveCollector(feed.streams))
+        directory = hub.settings.tlog_directory
+        found = Acts(LocalDisk(directory), View(Publication(directory)))
+        routes.add("/", HomeResource(hub, pages, found))
         routes.add("/assets/{name}", AssetResource())
         routes.add("/health/process", ProcessHealthResource(hub))
         routes.add("/version", VersionResource())
@@ -53,6 +65,9 @@ def create_app(hub: Hub) -> App:
         accounts.add_routes(routes, hub, pages, passwords)
         queue.add_routes(routes, hub, pages)
         tlog.add_routes(routes, hub, pages)
+        acts.add_routes(routes, found, pages)
+        live.add_routes(routes, feed)
+        rooms.add_routes(routes, hub, pages, feed.rooms)
         webhooks.add_routes(routes, hub, pages)
         mail.add_routes(routes, hub)
     return app

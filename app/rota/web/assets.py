@@ -10,7 +10,7 @@ from rota.access.scopes import Gate
 from rota.web.endpoint import Answer, endpoint
 from rota.web.problems import Problem
 
-TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
 
 class AssetResource:

@@ -6,8 +6,9 @@ from typing import Any
 import jinja2
 from falcon.asgi import Request, Response
 
+from rota.access.principal import Principal
 from rota.hub import Hub
-from rota.web.endpoint import HTML
+from rota.web.endpoint import HTML, Routes
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -21,12 +22,25 @@ HEADERS = {
 }
 
 
+# The pages that every page leads to, for those who may open them.
+MENU = (
+    ("/", "Home"),
+    ("/acts", "Acts"),
+    ("/queue", "Queue"),
+    ("/webhooks", "Webhooks"),
+    ("/rooms", "Rooms"),
+    ("/tokens", "Tokens"),
+    ("/settings", "Settings"),
+)
+
+
 class Pages:
     """Renders templates for one hub. What every page shows: the hub, who is signed in, the path."""
 
-    def __init__(self, hub: Hub) -> None:
-        """Show this hub."""
+    def __init__(self, hub: Hub, routes: Routes) -> None:
+        """Show this hub, and lead to those pages of the menu that are among these routes."""
         self._hub = hub
+        self._routes = routes
         self._environment = jinja2.Environment(
             loader=jinja2.PackageLoader("rota.web"),
             autoescape=True,
@@ -35,6 +49,9 @@ class Pages:
             lstrip_blocks=True,
         )
         self._environment.filters["when"] = when
+        self._environment.filters["clock"] = clock
+        self._environment.filters["day"] = day
+        self._environment.filters["moment"] = moment
         self._environment.filters["size"] = size
 
     def show(self, req: Request, resp: Response, template: str, **values: Any) -> None:
@@ -43,16 +60,41 @@ class Pages:
         resp.set_headers(HEADERS)
         resp.text = self._environment.get_template(template).render(
             health=self._hub.health,
-            principal=req.context.get("principal"),
+            principal=(principal := req.context.get("principal")),
+            menu=self._menu(principal),
             here=req.path,
+            at=req.relative_uri,
+            since=req.context.get("since", ""),
             now=datetime.now(UTC),
             **values,
         )
 
+    def _menu(self, principal: Principal | None) -> list[tuple[str, str]]:
+        """Return what this caller may open."""
+        if principal is None:
+            return []
+        found = [(path, name, self._routes.find(path, "GET")) for path, name in MENU]
+        return [(path, name) for path, name, route in found if route and principal.may(route.needs)]
 
-def when(moment: datetime | None) -> str:
+
+def when(at: datetime | None) -> str:
     """Return a moment as people read it."""
-    return "—" if moment is None else moment.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return "—" if at is None else at.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def clock(at: datetime | None) -> str:
+    """Return a moment in little room: without the year, and in UTC without saying so."""
+    return "—" if at is None else at.strftime("%m-%d %H:%M:%S")
+
+
+def day(at: datetime | None) -> str:
+    """Return a moment's day."""
+    return "—" if at is None else at.strftime("%Y-%m-%d")
+
+
+def moment(microseconds: int) -> datetime:
+    """Return the moment that is so many microseconds after 1970."""
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC)
 
 
 def size(count: int | None) -> str:

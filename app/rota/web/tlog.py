@@ -41,7 +41,7 @@ class CheckpointResource:
     )
     async def on_get(self, req: Request, resp: Response) -> None:
         """Answer the signed note, to be kept for two seconds at most."""
-        _, data = await _asked(self._view.checkpoint)
+        _, data = await asked(self._view.checkpoint)
         resp.content_type = TEXT
         resp.set_header("Cache-Control", "public, max-age=2")
         resp.data = data
@@ -79,10 +79,10 @@ class TileResource:
             tile = parse_path(f"tile/{path}")
         except MalformedError as error:
             raise _absent(str(error)) from error
-        checkpoint, _ = await _asked(self._view.checkpoint)
+        checkpoint, _ = await asked(self._view.checkpoint)
         if not implied(tile, checkpoint.size):
             raise _absent(f"the newest checkpoint has {checkpoint.size} entries and does not imply this tile")
-        resp.data = await _asked(lambda: self._publication.read(tile))
+        resp.data = await asked(lambda: self._publication.read(tile))
         resp.content_type = BYTES
         resp.set_header("Cache-Control", f"{kept}, {FOREVER}")
 
@@ -136,7 +136,7 @@ class EntryResource:
             place = number(index)
         except MalformedError as error:
             raise _absent("an entry is named by its index, as 42") from error
-        return await _asked(lambda: self._view.entry(place))
+        return await asked(lambda: self._view.entry(place))
 
 
 def add_routes(routes: Routes, hub: Hub, pages: Pages) -> None:
@@ -153,7 +153,7 @@ def add_routes(routes: Routes, hub: Hub, pages: Pages) -> None:
     routes.add("/log/entries/{index}/bytes", entry, suffix="bytes")
 
 
-async def _asked(question: Callable[[], T]) -> T:
+async def asked(question: Callable[[], T]) -> T:
     """Ask the files, in a thread; no answer that is not 200 may be kept by anyone."""
     try:
         return await asyncio.to_thread(question)

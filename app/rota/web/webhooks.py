@@ -8,19 +8,17 @@ import msgspec
 from falcon.asgi import Request, Response
 
 from rota.access.scopes import Scope
-from rota.errors import NotFoundError
 from rota.hooks.subscriptions import Subscriptions, Wanted
 from rota.hub import Hub
 from rota.store.deliveries import Deliveries, Delivery
 from rota.store.webhooks import Change, Webhook, Webhooks
 from rota.web.bodies import answered, is_form, queried, received, see
-from rota.web.endpoint import HTML, Answer, Routes, endpoint
+from rota.web.endpoint import HTML, NUMBER, Answer, Routes, endpoint
 from rota.web.pages import Pages
 
 PAGE = "/webhooks"
 SHOWN = 50  # deliveries on a page
 MOST = 500  # deliveries in one answer
-LARGEST = 2**63 - 1  # number of a delivery
 
 Text = Annotated[str, msgspec.Meta(max_length=4000)]
 Kinds = Annotated[list[Text], msgspec.Meta(max_length=100)]
@@ -120,7 +118,10 @@ class WebhooksResource:
         Scope.WEBHOOKS_WRITE,
         "Subscribe an address to acts",
         body=NewWebhook,
-        answers={201: Answer("The webhook, and its secret this once.", MadeDocument)},
+        answers={
+            200: Answer("A form: the page with the secret.", media=HTML),
+            201: Answer("The webhook, and its secret this once.", MadeDocument),
+        },
         form=True,
     )
     async def on_post(self, req: Request, resp: Response) -> None:
@@ -130,7 +131,7 @@ class WebhooksResource:
         wanted = Wanted(url=new.url, kinds=tuple(kinds), app=new.app, secret=new.secret)
         webhook, secret = await self._subscriptions.create(req.context.principal.actor, wanted)
         if is_form(req):
-            self._pages.show(req, resp, "webhook.html", webhook=webhook, deliveries=[], secret=secret)
+            _show(self._pages, req, resp, webhook=webhook, deliveries=[], secret=secret)
         else:
             answered(resp, MadeDocument(_webhook(webhook), secret), HTTPStatus.CREATED)
 
@@ -141,7 +142,10 @@ class WebhooksResource:
         """Show every subscription, and the newest deliveries of all."""
         webhooks = await Webhooks(self._database).all()
         deliveries = await Deliveries(self._database).list(limit=SHOWN)
-        self._pages.show(req, resp, "webhooks.html", webhooks=webhooks, deliveries=deliveries)
+        may_write = req.context.principal.may(Scope.WEBHOOKS_WRITE)
+        self._pages.show(
+            req, resp, "webhooks.html", webhooks=webhooks, deliveries=deliveries, may_write=may_write
+        )
 
 
 class WebhookResource:
@@ -177,7 +181,9 @@ class WebhookResource:
         answered(resp, _webhook(changed))
 
     @endpoint(
-        Scope.WEBHOOKS_WRITE, "Remove a webhook, and what it was told", answers={204: Answer("It is gone.")}
+        Scope.WEBHOOKS_WRITE,
+        "Remove a webhook, and what it was told",
+        answers={204: Answer("It is gone.", media="")},
     )
     async def on_delete(self, req: Request, resp: Response, webhook: str) -> None:
         """Remove it."""
@@ -188,7 +194,7 @@ class WebhookResource:
         Scope.WEBHOOKS_WRITE,
         "Pause, resume or delete a webhook, as the buttons of its page do",
         body=Asked,
-        answers={303: Answer("To the page.", media=HTML)},
+        answers={303: Answer("On to the page.", media="")},
         form=True,
     )
     async def on_post(self, req: Request, resp: Response, webhook: str) -> None:
@@ -211,7 +217,7 @@ class WebhookResource:
         """Show one subscription and its newest deliveries."""
         found = await self._subscriptions.find(webhook)
         deliveries = await Deliveries(self._database).list(webhook, SHOWN)
-        self._pages.show(req, resp, "webhook.html", webhook=found, deliveries=deliveries, secret="")
+        _show(self._pages, req, resp, webhook=found, deliveries=deliveries, secret="")
 
 
 class DeliveriesResource:
@@ -238,7 +244,10 @@ class DeliveriesResource:
     @endpoint(
         Scope.WEBHOOKS_WRITE,
         "Tell a webhook of this very request",
-        answers={202: Answer("The delivery, which is tried within a second.", DeliveryDocument)},
+        answers={
+            202: Answer("The delivery, which is tried within a second.", DeliveryDocument),
+            303: Answer("A form: on to the page.", media=""),
+        },
         form=True,
     )
     async def on_post_ping(self, req: Request, resp: Response, webhook: str) -> None:
@@ -248,15 +257,16 @@ class DeliveriesResource:
     @endpoint(
         Scope.WEBHOOKS_WRITE,
         "Try a delivery again now",
-        answers={202: Answer("The delivery.", DeliveryDocument)},
+        answers={
+            202: Answer("The delivery.", DeliveryDocument),
+            303: Answer("A form: on to the page.", media=""),
+        },
         form=True,
     )
-    async def on_post_again(self, req: Request, resp: Response, webhook: str, number: str) -> None:
+    async def on_post_again(self, req: Request, resp: Response, webhook: str, number: int) -> None:
         """Have it tried, whatever came of it before."""
-        if not (number.isascii() and number.isdecimal() and int(number[:20]) <= LARGEST):
-            raise NotFoundError("A delivery is named by its number.", "The page of the webhook lists them.")
         actor = req.context.principal.actor
-        _begun(req, resp, await self._subscriptions.redeliver(actor, webhook, int(number)))
+        _begun(req, resp, await self._subscriptions.redeliver(actor, webhook, number))
 
 
 def add_routes(routes: Routes, hub: Hub, pages: Pages) -> None:
@@ -269,9 +279,15 @@ def add_routes(routes: Routes, hub: Hub, pages: Pages) -> None:
     routes.add("/api/webhooks/{webhook}", one)
     routes.add("/api/webhooks/{webhook}/ping", deliveries, suffix="ping")
     routes.add("/api/webhooks/{webhook}/deliveries", deliveries)
-    routes.add("/api/webhooks/{webhook}/deliveries/{number}/redeliver", deliveries, suffix="again")
+    again = f"/api/webhooks/{{webhook}}/deliveries/{{number:{NUMBER}}}/redeliver"
+    routes.add(again, deliveries, suffix="again")
     routes.add(PAGE, every, suffix="page")
     routes.add(PAGE + "/{webhook}", one, suffix="page")
+
+
+def _show(pages: Pages, req: Request, resp: Response, **values: object) -> None:
+    may_write = req.context.principal.may(Scope.WEBHOOKS_WRITE)
+    pages.show(req, resp, "webhook.html", may_write=may_write, **values)
 
 
 def _begun(req: Request, resp: Response, delivery: Delivery) -> None:

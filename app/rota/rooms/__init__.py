@@ -1,0 +1,1 @@
+"""Rooms: operators who look at one incident together."""
