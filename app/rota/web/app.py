@@ -24,6 +24,7 @@ from rota.web.limits import RateLimits
 from rota.web.live import Feed
 from rota.web.live_metrics import LiveCollector
 from rota.web.metrics import Metrics, MetricsResource
+from rota.web.openapi import OpenApiResource
 from rota.web.pages import Pages
 from rota.web.peer import Peers
 from rota.web.problems import Problems
@@ -32,7 +33,12 @@ from rota.web.sign_in import Doorman
 
 
 def create_app(hub: Hub) -> App:
-    """Return the ASGI app: the whole router for a web process, two routes for a worker alone."""
+    """Return the ASGI app of a process."""
+    return create_routes(hub).app
+
+
+def create_routes(hub: Hub) -> Routes:
+    """Return the routes of a process: all for a web process, two for a worker alone."""
     metrics, peers = Metrics(hub), Peers(hub.settings.server.trusted_proxies)
     limits = RateLimits(hub.settings.limits)
     cookie = SessionCookie(peers)
@@ -70,4 +76,5 @@ def create_app(hub: Hub) -> App:
         rooms.add_routes(routes, hub, pages, feed.rooms)
         webhooks.add_routes(routes, hub, pages)
         mail.add_routes(routes, hub)
-    return app
+        routes.add("/openapi.json", OpenApiResource(routes))
+    return routes

@@ -63,7 +63,7 @@ class Routes:
 
     def __init__(self, app: App) -> None:
         """Add routes to this app."""
-        self._app = app
+        self.app = app
         self._table: dict[tuple[str, str], Endpoint] = {}
 
     def add(self, path: str, resource: Any, suffix: str | None = None) -> None:
@@ -82,7 +82,7 @@ class Routes:
             if declared is None:
                 raise TypeError(f"{method} {path} does not declare what it needs")
             self._table[(path, method)] = declared
-        self._app.add_route(path, resource, suffix=suffix)
+        self.app.add_route(path, resource, suffix=suffix)
 
     def find(self, path: str | None, method: str) -> Endpoint | None:
         """Return what a route and method declares; None for what the framework answers itself."""

@@ -37,7 +37,7 @@ class CheckpointResource:
     @endpoint(
         Gate.PUBLIC,
         "The newest checkpoint of the transparency log (c2sp.org/tlog-checkpoint)",
-        answers={200: Answer("A signed note.", media=TEXT)},
+        answers={200: Answer("A signed note.", media=TEXT), 404: Answer("Nothing is signed yet.")},
     )
     async def on_get(self, req: Request, resp: Response) -> None:
         """Answer the signed note, to be kept for two seconds at most."""
