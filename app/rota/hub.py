@@ -18,9 +18,11 @@ from rota.coordination.queue.worker import Tally
 from rota.coordination.residents import Residents
 from rota.errors import EXIT_FAILED, ConfigurationError, RotaError, UnreachableError
 from rota.health import DatabaseHealth, Health, TlogHealth
+from rota.hooks.courier import Tries
 from rota.roles import in_order
 from rota.settings import Settings
 from rota.store.database import Database, Pulse
+from rota.store.jobs import Count
 from rota.store.migrations import program_schema, refuse_if_too_new
 from rota.tlog.log import Tlog
 
@@ -39,14 +41,16 @@ log = structlog.get_logger("rota.hub")
 
 @dataclass(frozen=True)
 class Coordination:
-    """What makes one hub of several processes. `tally` counts the jobs that this one took."""
+    """What makes one hub of several processes. What this one did: `tally` has jobs, `tries` webhooks."""
 
     leader: Leader
     residents: Residents
     bus: Bus
     queue: Queue
-    watch: Watch
+    watch: Watch[list[Count]]
+    deliveries: Watch[dict[str, int]]
     tally: Tally = field(default_factory=Counter)
+    tries: Tries = field(default_factory=Tries)
 
 
 class Hub:

@@ -20,9 +20,11 @@ from rota.errors import ConfigurationError
 from rota.hub import Coordination, Hub
 from rota.settings import Settings
 from rota.store.database import Database
+from rota.store.deliveries import Deliveries
 from rota.store.jobs import Jobs
 from rota.store.sqlite import SqliteDatabase
-from rota.tasks.table import Parts, tasks_for
+from rota.tasks.parts import Parts
+from rota.tasks.table import tasks_for
 
 if TYPE_CHECKING:
     from rota.store.postgres_connection import Address
@@ -32,8 +34,9 @@ def make_hub(settings: Settings) -> Hub:
     """Return a hub process, not yet started."""
     database = make_database(settings)
     leader, residents, bus = Leader(make_locks(settings, database)), Residents(), make_bus(settings)
-    together = Coordination(leader, residents, bus, TableQueue(database, bus), Watch(Jobs(database)))
-    parts = Parts(settings, database, bus, together.queue, together.tally)
+    watch, deliveries = Watch(Jobs(database).counts), Watch(Deliveries(database).counts)
+    together = Coordination(leader, residents, bus, TableQueue(database, bus), watch, deliveries)
+    parts = Parts(settings, database, bus, together.queue, together.tally, together.tries)
     entries = tasks_for(settings)
     for entry in entries:
         if entry.body is not None:

@@ -19,7 +19,13 @@ from rota.access.scopes import Scope
 from rota.errors import EXIT_FAILED
 from rota.store.database import Transaction
 
-SINGLETONS = ["backups.scheduler", "maintenance.nightly", "tlog.checkpointer", "tlog.outbox"]
+SINGLETONS = [
+    "backups.scheduler",
+    "hooks.worker",
+    "maintenance.nightly",
+    "tlog.checkpointer",
+    "tlog.outbox",
+]
 TOKEN = "a-token-for-metrics"
 
 
@@ -85,7 +91,7 @@ def test_a_worker_that_serves_nothing_waits_for_it_too(
     hubs.append(hub)
     wait_for(lambda: "database unreachable reason=" in hub.output(), within=20)
     server.start()
-    wait_for(lambda: hub.output().count("leading task=") == 2, within=15)
+    wait_for(lambda: hub.output().count("leading task=") == 3, within=15)
     assert hub.stop() == 0
 
 

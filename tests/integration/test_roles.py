@@ -12,7 +12,7 @@ from tests.support.wait import wait_for
 
 TOKEN = "a-token-for-metrics"
 AUTHORISED = f"Authorization: Bearer {TOKEN}"
-WORKERS = ["backups.scheduler", "maintenance.nightly"]
+WORKERS = ["backups.scheduler", "hooks.worker", "maintenance.nightly"]
 WEBS = ["tlog.checkpointer", "tlog.outbox"]
 RESIDENTS = ["queue.worker"]  # every worker runs them, and none leads them
 
@@ -56,12 +56,12 @@ class TestWorkerAlone:
     ) -> None:
         hub = Hub.start(tmp_path / "log", environ, "--role", "worker")
         hubs.append(hub)
-        wait_for(lambda: hub.output().count("leading task=") == 2)
+        wait_for(lambda: hub.output().count("leading task=") == len(WORKERS))
         assert "running roles=worker serving=nothing" in hub.output()
         assert hub.pids() == [hub.process.pid]
         assert hub.stop() == 0
         said = hub.output()
-        assert said.index("resigned tasks=backups.scheduler,maintenance.nightly") < said.index("stopped")
+        assert said.index(f"resigned tasks={','.join(WORKERS)}") < said.index("stopped")
         assert "Traceback" not in said
 
 
@@ -79,7 +79,7 @@ class TestWebAlone:
             assert ask(port, "GET", path, AUTHORISED).status == 200
         assert "maintenance.nightly" not in ask(port, "GET", "/metrics", AUTHORISED).text
         assert hub.stop() == 0
-        assert hub.output().count("leading task=") == 2
+        assert hub.output().count("leading task=") == len(WEBS)
         assert not (tmp_path / "data" / "backups").exists()
 
 
@@ -106,7 +106,7 @@ def test_a_process_that_is_not_on_the_primary_leaves_its_tasks_alone(
     assert (health["roles"], health["primary"], health["tasks"]) == (
         ["web", "worker"],
         False,
-        RESIDENTS + WEBS,
+        ["hooks.worker", *RESIDENTS, *WEBS],
     )
 
 

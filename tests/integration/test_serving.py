@@ -30,7 +30,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     directory = tmp_path_factory.mktemp("hub")
     environ = {"ROTA_SERVER_DATA": str(directory / "data"), "ROTA_SERVER_METRICS_TOKEN": TOKEN}
     process = Hub.start(directory / "log", environ, port=free_port()).wait()
-    wait_for(lambda: len(process.leading()) == 4)
+    wait_for(lambda: len(process.leading()) == 5)
     assert bearer(environ, Scope.HUB_READ, secret=READ) == READER
     yield process
     process.kill()
@@ -68,6 +68,7 @@ class TestRoutes:
             "failing": {},
             "tasks": [
                 "backups.scheduler",
+                "hooks.worker",
                 "maintenance.nightly",
                 "queue.worker",
                 "tlog.checkpointer",

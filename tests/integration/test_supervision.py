@@ -39,7 +39,7 @@ def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
 def hub(tmp_path: Path, environ: dict[str, str]) -> Iterator[Hub]:
     """Give a process that is served and leads."""
     process = Hub.start(tmp_path / "log", environ, port=free_port()).wait()
-    wait_for(lambda: len(process.leading()) == 4)
+    wait_for(lambda: len(process.leading()) == 5)
     yield process
     process.kill()
 
@@ -266,7 +266,7 @@ class TestStop:
         os.close(read)
         try:
             hub.wait()
-            wait_for(lambda: len(hub.leading()) == 4)
+            wait_for(lambda: len(hub.leading()) == 5)
             assert hub.stop(within=QUICK) == 0
         finally:
             hub.kill()
@@ -279,7 +279,7 @@ class TestStop:
         os.kill(child, signal.SIGKILL)  # what comes of it comes after the others
         wait_for(lambda: hub.pids()[1:] not in ([], [child]))
         hub.wait()
-        wait_for(lambda: len(hub.leading()) == 4)
+        wait_for(lambda: len(hub.leading()) == 5)
         assert hub.pids()[0] == parent
         assert len(hub.pids()) == 2
 

@@ -16,7 +16,13 @@ from tests.support.postgres import Server, free_port
 from tests.support.process import Hub
 from tests.support.settings import postgres_environ
 
-SINGLETONS = ["backups.scheduler", "maintenance.nightly", "tlog.checkpointer", "tlog.outbox"]
+SINGLETONS = [
+    "backups.scheduler",
+    "hooks.worker",
+    "maintenance.nightly",
+    "tlog.checkpointer",
+    "tlog.outbox",
+]
 
 Pair = tuple[Hub, Hub]
 
@@ -124,7 +130,7 @@ def test_a_process_that_is_not_on_the_primary_leads_nothing_of_it(
     extra = {"ROTA_SERVER_PRIMARY": "false", "ROTA_SERVER_ROLES": "worker"}
     hub = Hub.start(tmp_path / "c.log", {**environ, **extra}, port=free_port()).wait()
     try:
-        assert hub.health()["tasks"] == ["queue.worker"]
+        assert hub.health()["tasks"] == ["hooks.worker", "queue.worker"]
         assert hub.health()["primary"] is False
     finally:
         hub.kill()

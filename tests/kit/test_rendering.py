@@ -158,7 +158,8 @@ def test_the_worker_answers_at_an_address_of_its_own(render: Render) -> None:
     assert "LoadCredential=database-password:/etc/rota/credentials/database-password\n" in file["content"]
     (unit,) = rendered["worker_units"]
     assert (unit["record"], unit["probe"]) == ("/run/rota/worker", "http://127.0.0.1:8420/health")
-    assert unit["watch"]["credentials"] == "/etc/rota/credentials"
+    # Not the whole directory, which holds the web processes' as well: it would differ at each look.
+    assert unit["watch"]["credentials"] == "/etc/rota/credentials/database-password"
 
 
 def test_postgresql_takes_the_operators_settings_but_where_it_listens_and_whom_it_admits(

@@ -38,7 +38,7 @@ def environ(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -> dict[
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory, environ: dict[str, str]) -> Iterator[Hub]:
     process = Hub.start(tmp_path_factory.mktemp("log") / "log", environ, port=free_port()).wait()
-    wait_for(lambda: len(process.leading()) == 4)
+    wait_for(lambda: len(process.leading()) == 5)
     yield process
     process.kill()
 

@@ -27,7 +27,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     environ = {"ROTA_SERVER_DATA": str(directory / "data"), "ROTA_SERVER_NAME": HTML}
     process = Hub.start(directory / "log", environ, port=free_port()).wait()
     assert bearer(environ, Scope.HUB_READ, secret=READ) == READER
-    wait_for(lambda: len(process.leading()) == 4)
+    wait_for(lambda: len(process.leading()) == 5)
     with closing(sqlite3.connect(directory / "data" / "rota.db", timeout=10)) as database:
         database.execute("INSERT INTO task_history VALUES (NULL, ?, 9000000000000000, NULL, ?)", (HTML, HTML))
         database.execute(

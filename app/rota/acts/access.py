@@ -20,7 +20,7 @@ def make_tlog(settings: Settings, database: Database, bus: Bus | None = None) ->
 
     The first append asks the database for the hub's generation, and for how much
     of the log is signed: an older copy of the directory is never appended to.
-    With a bus, pages are told of each act.
+    With a bus, pages and webhooks are told of each act.
     """
     mount = check_mount(settings.tlog_directory)
     disk = LocalDisk(settings.tlog_directory)

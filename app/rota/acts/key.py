@@ -1,16 +1,15 @@
 """The key that signs the log, and the policy that says who cosigns it."""
 
 import base64
-import os
 import re
 import secrets
 from hashlib import sha256
 from pathlib import Path
 
+from rota.drivers.key_file import make_key_file
 from rota.errors import ConfigurationError, KeyFileError, MalformedError
 from rota.settings import Settings
 from rota.settings.load import read_key_file
-from rota.tlog.disk import make_directories, sync_directory
 from rota.tlog.keys import ED25519, Signer, private_text, read_signer, signer
 from rota.tlog.policy import NONE, Policy, parse_policy
 
@@ -34,7 +33,8 @@ def checkpoint_signer(settings: Settings, *, make: bool = False) -> Signer | Non
         if not path.exists() and not make:
             return None
         if not path.exists():
-            _make(path, settings.tlog.origin or _own_origin(settings.name))
+            name = settings.tlog.origin or _own_origin(settings.name)
+            make_key_file(path, private_text(name, secrets.token_bytes(SEED)))
         text, where = read_key_file(path), str(path)
     try:
         found = _read(text, settings.tlog.origin)
@@ -90,21 +90,3 @@ def read_policy(settings: Settings) -> Policy:
 def _own_origin(host: str) -> str:
     """Return a name that no other log has."""
     return f"{re.sub(r'[^A-Za-z0-9.-]', '-', host) or 'hub'}/tlog/{secrets.token_hex(4)}"
-
-
-def _make(path: Path, name: str) -> None:
-    """Make a key with this name, unless another process has just made one."""
-    make_directories(path.parent)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "w", encoding="ascii") as file:  # noqa: PTH123 - a descriptor
-        file.write(private_text(name, secrets.token_bytes(SEED)) + "\n")
-        file.flush()
-        os.fsync(descriptor)
-    try:
-        os.link(draft, path)  # and not over one that another process has just made
-    except FileExistsError:
-        return
-    finally:
-        draft.unlink()
-    sync_directory(path.parent)

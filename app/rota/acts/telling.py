@@ -1,4 +1,4 @@
-"""A log that tells pages of each act: the one place from which every act, whoever decided it, is told."""
+"""A log that tells pages and webhooks of each act: the one place from which every act is told."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,7 @@ import msgspec
 
 from rota.coordination.bus.announcer import Announcer
 from rota.coordination.bus.bus import Bus
+from rota.coordination.bus.events import DeliveryWaiting
 from rota.tlog.frames import Position
 from rota.tlog.log import Tlog
 from rota.tlog.records import Logged
@@ -49,6 +50,7 @@ class TellingLog:
 
     def _tell(self, entry: bytes) -> None:
         self._announcer.say(TOPIC, _kind(entry))
+        self._announcer.publish(DeliveryWaiting())
 
 
 class _Kind(msgspec.Struct):

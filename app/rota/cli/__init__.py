@@ -13,12 +13,14 @@ _COMMANDS = {
     "backup": ("rota.cli.backup", "Make, list and verify backups of this hub."),
     "login": ("rota.cli.login", "Let this user's commands talk to a hub."),
     "logout": ("rota.cli.logout", "Forget the hub and the token of `rota login`."),
+    "mail": ("rota.cli.mail", "See whether the hub's mail arrives."),
     "migrate": ("rota.cli.migrate", "Bring the database's schema up to date."),
     "queue": ("rota.cli.queue", "Show the jobs on the work queue; retry or drop them."),
     "serve": ("rota.cli.serve", "Run the hub: every role, or those you name."),
     "settings": ("rota.cli.settings", "Print the settings in force, and where each came from."),
     "tlog": ("rota.cli.tlog", "Look at the transparency log, prove and verify its entries."),
     "token": ("rota.cli.token", "Make, list and revoke API tokens."),
+    "webhook": ("rota.cli.webhook", "Tell other programs of acts, and see what came of it."),
     "witness": ("rota.cli.witness", "Witness other hubs' transparency logs."),
 }
 

@@ -73,6 +73,27 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WebhookSettings:
+    """Webhooks."""
+
+    key: Secret
+    allow: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MailSettings:
+    """The operator's mail server."""
+
+    host: str
+    port: int
+    tls: str
+    username: str
+    password: Secret
+    sender: str
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Every setting in force. Sections are attributes, keys are theirs."""
 
@@ -82,6 +103,8 @@ class Settings:
     backups: Backups
     tlog: TlogSettings
     limits: Limits
+    webhooks: WebhookSettings
+    mail: MailSettings
 
     @property
     def sqlite(self) -> bool:
@@ -134,6 +157,8 @@ SECTIONS: dict[str, type] = {
     "backups": Backups,
     "tlog": TlogSettings,
     "limits": Limits,
+    "webhooks": WebhookSettings,
+    "mail": MailSettings,
 }
 
 

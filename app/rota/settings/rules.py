@@ -1,5 +1,6 @@
 """What must hold between settings: pure checks that name the key and the remedy."""
 
+import ipaddress
 import re
 from collections.abc import Iterator
 from ipaddress import ip_network
@@ -8,9 +9,12 @@ from rota.roles import parse_roles
 from rota.settings.model import Settings
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
+TLS = ("starttls", "tls", "none")
+MAX_PORT = 0xFFFF
 MAX_POOL = 100
 MAX_DAYS = 36_500
 
+_MAIL = re.compile(r"[A-Za-z0-9._%+'/=~-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?", re.ASCII)
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 # PostgreSQL folds unquoted names and cuts them at 63 bytes; a name within these
 # bounds means the same quoted and unquoted.
@@ -27,6 +31,8 @@ def problems(settings: Settings) -> Iterator[tuple[str, str]]:
     for key in ("caller", "stranger", "sign_in"):
         if getattr(settings.limits, key) < 0:
             yield f"limits.{key}", f"{getattr(settings.limits, key)} is below 0: write 0 for no limit"
+    yield from _webhooks(settings)
+    yield from _mail(settings)
 
 
 def _tlog(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -43,6 +49,27 @@ def _good_origin(origin: str) -> bool:
     from rota.tlog.keys import good_name
 
     return good_name(origin)
+
+
+def _webhooks(settings: Settings) -> Iterator[tuple[str, str]]:
+    for network in settings.webhooks.allow:
+        try:
+            ipaddress.ip_network(network)
+        except ValueError:
+            yield "webhooks.allow", f'"{network}" is no network, as 10.1.0.0/16 or fd00:1::/32'
+
+
+def _mail(settings: Settings) -> Iterator[tuple[str, str]]:
+    mail = settings.mail
+    if mail.tls not in TLS:
+        yield "mail.tls", f'"{mail.tls}" is none of {", ".join(TLS)}'
+    if not 0 < mail.port <= MAX_PORT:
+        yield "mail.port", f"{mail.port} is not between 1 and {MAX_PORT}"
+    for key, address in (("sender", mail.sender), *(("operators", each) for each in mail.operators)):
+        if (address or mail.host) and not _MAIL.fullmatch(address):
+            yield f"mail.{key}", f'"{address}" is no address for mail, as rota@example.org'
+    if mail.password and mail.tls == "none":
+        yield "mail.tls", "none would send the password in the clear: use starttls or tls"
 
 
 def _server(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -67,7 +94,7 @@ def _server(settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _good_address(address: str) -> bool:
     match = _ADDRESS.fullmatch(address)
-    return match is not None and 0 < int(match["port"]) <= 0xFFFF  # noqa: PLR2004 - the largest port
+    return match is not None and 0 < int(match["port"]) <= MAX_PORT
 
 
 def _sqlite(settings: Settings) -> Iterator[tuple[str, str]]:

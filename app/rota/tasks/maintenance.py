@@ -4,11 +4,13 @@ from rota.coordination.leader import Term
 from rota.settings import Settings
 from rota.store.backups import Backups
 from rota.store.database import Database
+from rota.store.deliveries import Deliveries
 from rota.store.history import History
 from rota.store.jobs import Jobs
 from rota.store.sessions import Sessions
 from rota.store.tlog import Outbox
 from rota.store.tokens import Tokens
+from rota.store.webhooks import Notices
 from rota.tasks.schedule import due
 
 LOOK = 30.0  # seconds between two looks at the clock
@@ -40,6 +42,8 @@ class Nightly:
         rows += await Backups(self._database).prune(term.fence, days)
         rows += await Jobs(self._database).prune(term.fence, days)
         rows += await Outbox(self._database).prune(term.fence, days)
+        rows += await Deliveries(self._database).prune(term.fence, days)
+        rows += await Notices.prune(self._database, term.fence, days)
         rows += await Sessions(self._database).prune(term.fence)
         rows += await Tokens(self._database).prune(term.fence, days)
         row = await self._database.read(lambda tx: tx.one("schema.check"))

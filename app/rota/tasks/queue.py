@@ -2,24 +2,24 @@
 
 import asyncio
 
-from rota.coordination.bus.bus import Bus
 from rota.coordination.queue.kinds import Kinds
-from rota.coordination.queue.queue import Queue
-from rota.coordination.queue.worker import Tally, Worker
-from rota.settings import Settings
-from rota.tasks.kinds import KINDS
+from rota.coordination.queue.worker import Worker
+from rota.tasks.kinds import every_kind
+from rota.tasks.parts import Parts
 
 
 class QueueWorker:
     """Runs one worker after another, should one crash; what they did is counted together."""
 
-    def __init__(self, settings: Settings, queue: Queue, bus: Bus, tally: Tally) -> None:
+    def __init__(self, parts: Parts) -> None:
         """Take jobs of every kind that this process may run."""
-        self._queue = queue
-        self._bus = bus
-        self._tally = tally
-        self._kinds = Kinds.of(KINDS, primary=settings.server.primary)
+        self._parts = parts
 
     async def __call__(self, stopping: asyncio.Event) -> None:
         """Take jobs until told to stop."""
-        await Worker(self._queue, self._kinds, self._bus, tally=self._tally).run(stopping)
+        parts, delivering = self._parts, self._parts.delivering()
+        kinds = Kinds.of(every_kind(delivering, parts.mailer), primary=parts.settings.server.primary)
+        try:
+            await Worker(parts.queue, kinds, parts.bus, tally=parts.tally).run(stopping)
+        finally:
+            await delivering.close()

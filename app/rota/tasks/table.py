@@ -2,32 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from rota.coordination.bus.bus import Bus
 from rota.coordination.bus.events import ActWaiting
 from rota.coordination.leader import LedTask
-from rota.coordination.queue.queue import Queue
-from rota.coordination.queue.worker import Tally
 from rota.coordination.residents import Resident
+from rota.hooks.walk import Walk
 from rota.roles import Role
 from rota.settings import Settings
-from rota.store.database import Database
 from rota.tasks.backups import Scheduler
 from rota.tasks.checkpointer import Checkpointer
+from rota.tasks.hooks import HooksWorker
 from rota.tasks.maintenance import Nightly
 from rota.tasks.outbox import Drain
+from rota.tasks.parts import Parts
 from rota.tasks.queue import QueueWorker
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What a task is made of."""
-
-    settings: Settings
-    database: Database
-    bus: Bus
-    queue: Queue
-    tally: Tally
+from rota.tlog.disk import LocalDisk
 
 
 @dataclass(frozen=True)
@@ -49,7 +39,8 @@ def _nightly(parts: Parts) -> LedTask:
 
 
 def _scheduler(parts: Parts) -> LedTask:
-    return Scheduler(parts.settings, parts.database, lambda: parts.bus.publish(ActWaiting()))
+    nudge = partial(parts.bus.publish, ActWaiting())
+    return Scheduler(parts.settings, parts.database, nudge, parts.operators)
 
 
 def _checkpointer(parts: Parts) -> LedTask:
@@ -60,8 +51,9 @@ def _drain(parts: Parts) -> LedTask:
     return Drain(parts.settings, parts.database, parts.bus)
 
 
-def _queue_worker(parts: Parts) -> Resident:
-    return QueueWorker(parts.settings, parts.queue, parts.bus, parts.tally)
+def _hooks(parts: Parts) -> LedTask:
+    walk = Walk(parts.database, LocalDisk(parts.settings.tlog_directory))
+    return HooksWorker(parts.database, parts.bus, walk, parts.delivering())
 
 
 TABLE: tuple[TaskEntry, ...] = (
@@ -69,7 +61,8 @@ TABLE: tuple[TaskEntry, ...] = (
     TaskEntry("backups.scheduler", Role.WORKER, primary=True, body=_scheduler),
     TaskEntry("tlog.checkpointer", Role.WEB, primary=False, body=_checkpointer),
     TaskEntry("tlog.outbox", Role.WEB, primary=False, body=_drain),
-    TaskEntry("queue.worker", Role.WORKER, primary=False, resident=_queue_worker),
+    TaskEntry("hooks.worker", Role.WORKER, primary=False, body=_hooks),
+    TaskEntry("queue.worker", Role.WORKER, primary=False, resident=QueueWorker),
 )
 
 

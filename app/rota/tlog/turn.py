@@ -55,14 +55,7 @@ class Turn:
 
     def durable(self) -> tuple[int, int] | None:
         """Return (record file, offset) up to which the records are known to be durable, if anyone said."""
-        data = self._handle.read(0, _MARK.size + _CRC.size)
-        if (
-            len(data) != _MARK.size + _CRC.size
-            or _CRC.pack(zlib.crc32(data[: _MARK.size])) != data[_MARK.size :]
-        ):
-            return None
-        segment, offset = _MARK.unpack_from(data)
-        return segment, offset
+        return durable_mark(self._handle)
 
     def note_durable(self, segment: int, offset: int) -> None:
         """Remember up to where they are. Not synced itself: it may be behind, and is never ahead."""
@@ -72,6 +65,18 @@ class Turn:
     def close(self) -> None:
         """Let the next one have its turn."""
         self._handle.close()
+
+
+def durable_mark(handle: Handle) -> tuple[int, int] | None:
+    """Read (record file, offset) from the gate's file; None where nobody said, or somebody is saying it now.
+
+    Whoever holds no lock may read it too: what lies before it never goes away.
+    """
+    data = handle.read(0, _MARK.size + _CRC.size)
+    if len(data) != _MARK.size + _CRC.size or _CRC.pack(zlib.crc32(data[: _MARK.size])) != data[_MARK.size :]:
+        return None
+    segment, offset = _MARK.unpack_from(data)
+    return segment, offset
 
 
 def take_turn(

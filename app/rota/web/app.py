@@ -11,7 +11,7 @@ from rota.roles import Role
 from rota.tlog.disk import LocalDisk
 from rota.tlog.publication import Publication
 from rota.tlog.view import View
-from rota.web import accounts, acts, live, me, queue, rooms, sign_in, tlog, tokens
+from rota.web import accounts, acts, live, mail, me, queue, rooms, sign_in, tlog, tokens, webhooks
 from rota.web.assets import AssetResource
 from rota.web.cookies import SessionCookie
 from rota.web.credentials import Credentials
@@ -74,5 +74,7 @@ def create_routes(hub: Hub) -> Routes:
         acts.add_routes(routes, found, pages)
         live.add_routes(routes, feed)
         rooms.add_routes(routes, hub, pages, feed.rooms)
+        webhooks.add_routes(routes, hub, pages)
+        mail.add_routes(routes, hub)
         routes.add("/openapi.json", OpenApiResource(routes))
     return routes

@@ -1,8 +1,8 @@
-"""Metrics of what makes one hub of several processes: the event bus and the work queue."""
+"""Metrics of what makes one hub of several processes: the event bus, the work queue, the webhooks."""
 
 from collections.abc import Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
 from rota.hub import Coordination
@@ -20,6 +20,21 @@ class CoordinationCollector(Collector):
         """Yield every family."""
         yield from self._bus()
         yield from self._queue()
+        yield from self._webhooks()
+
+    def _webhooks(self) -> Iterator[Metric]:
+        tries = SummaryMetricFamily(
+            "rota_webhook_try_seconds", "Tries to deliver made here, by how each ended.", labels=["outcome"]
+        )
+        for outcome, count in sorted(self._together.tries.count.items()):
+            tries.add_metric([outcome], count, self._together.tries.seconds[outcome])
+        yield tries
+        if self._together.deliveries.known is None:
+            return
+        deliveries = GaugeMetricFamily("rota_webhook_deliveries", "Deliveries kept.", labels=["state"])
+        for state, count in self._together.deliveries.known.items():
+            deliveries.add_metric([state], count)
+        yield deliveries
 
     def _bus(self) -> Iterator[Metric]:
         state = self._together.bus.state

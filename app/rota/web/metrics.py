@@ -37,6 +37,7 @@ class Metrics:
         self.registry.register(_HubCollector(hub))
         self.registry.register(CoordinationCollector(hub.together))
         self.watch = hub.together.watch
+        self.deliveries = hub.together.deliveries
         self._seconds = Histogram(
             "rota_http_request_seconds",
             "Time from a request's arrival to its answer; its count is the number of requests.",
@@ -123,5 +124,6 @@ class MetricsResource:
                 challenges=['Bearer realm="metrics"'],
             )
         await self._metrics.watch.look()
+        await self._metrics.deliveries.look()
         resp.content_type = CONTENT_TYPE_LATEST
         resp.data = generate_latest(self._metrics.registry)

@@ -3,7 +3,7 @@
 import asyncio
 
 from rota.coordination.bus.bus import Bus
-from rota.coordination.bus.events import Live
+from rota.coordination.bus.events import Event, Live
 
 PAUSE = 0.1  # seconds between two events of one topic and kind from one process
 
@@ -15,11 +15,15 @@ class Announcer:
         """Speak over this bus, of one topic and kind once in `pause` seconds at most."""
         self._bus = bus
         self._pause = pause
-        self._said: dict[Live, float] = {}  # when each was last said, or will be
+        self._said: dict[Event, float] = {}  # when each was last said, or will be
 
     def say(self, topic: str, kind: str) -> None:
         """Tell every process that what this topic's pages show has changed."""
-        event, loop = Live(topic, kind), asyncio.get_running_loop()
+        self.publish(Live(topic, kind))
+
+    def publish(self, event: Event) -> None:
+        """Tell every process of any event, and not more often either."""
+        loop = asyncio.get_running_loop()
         now = loop.time()
         since = now - self._said.get(event, now - self._pause)
         if since >= self._pause:

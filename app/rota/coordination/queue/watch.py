@@ -1,32 +1,35 @@
-"""How full the queue is, for whoever asks often: counted at most every few seconds."""
+"""How full a table is, for whoever asks often: counted at most every few seconds."""
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
 
 from rota.errors import RotaError
-from rota.store.jobs import Count, Jobs
+
+T = TypeVar("T")
 
 FRESH = 15.0  # seconds for which a count is good
 PATIENCE = 1.0  # seconds to wait for a new one
 
 
-class Watch:
+class Watch(Generic[T]):
     """One question to the database at a time, and none that anybody waits for long."""
 
-    def __init__(self, jobs: Jobs) -> None:
-        """Count these jobs."""
-        self.known: list[Count] | None = None  # None while it cannot be known
-        self._jobs = jobs
+    def __init__(self, count: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        """Count this way."""
+        self.known: T | None = None  # None while it cannot be known
+        self._count = count
         self._counted = -FRESH
-        self._question: asyncio.Task[list[Count]] | None = None
+        self._question: asyncio.Task[T] | None = None
 
-    async def look(self) -> list[Count] | None:
+    async def look(self) -> T | None:
         """Return the counts: at most FRESH seconds old, or None."""
         now = asyncio.get_running_loop().time()
         if now - self._counted < FRESH:
             return self.known
         if self._question is None:
-            self._question = asyncio.create_task(self._jobs.counts(), name="queue.counts")
+            self._question = asyncio.create_task(self._count(), name="counts")
         question = self._question
         await asyncio.wait({question}, timeout=PATIENCE)
         if self._question is question:  # and nobody else has taken its answer meanwhile

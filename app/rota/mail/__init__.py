@@ -1,0 +1,1 @@
+"""Mail: made, sent at once, and queued where that fails."""

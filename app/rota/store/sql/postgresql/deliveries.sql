@@ -1,0 +1,68 @@
+-- name: add
+INSERT INTO deliveries (webhook, entry, act, kind, body)
+VALUES (%(webhook)s, %(entry)s, %(act)s, %(kind)s, %(body)s) ON CONFLICT (webhook, act) DO NOTHING
+
+-- name: waiting
+-- The first few of each webhook, so that one that is slow leaves room for the others.
+SELECT delivery.id, delivery.webhook, delivery.act, delivery.body, delivery.state, delivery.tries, delivery.job,
+       webhooks.url, webhooks.secret, webhooks.active
+FROM (
+    SELECT id, webhook, act, body, state, tries, job, row_number() OVER (PARTITION BY webhook ORDER BY id) AS place
+    FROM deliveries WHERE state = 'new'
+) AS delivery
+JOIN webhooks ON webhooks.id = delivery.webhook
+WHERE webhooks.active AND place <= %(each)s
+ORDER BY delivery.id LIMIT %(limit)s
+
+-- name: one
+SELECT delivery.id, delivery.webhook, delivery.act, delivery.body, delivery.state, delivery.tries, delivery.job,
+       webhooks.url, webhooks.secret, webhooks.active
+FROM deliveries AS delivery JOIN webhooks ON webhooks.id = delivery.webhook
+WHERE delivery.id = %(id)s
+
+-- name: settle
+-- Only from the state and try that was read: whoever comes late changes nothing.
+UPDATE deliveries
+SET state = %(state)s, tries = tries + 1, status = %(status)s, reason = %(reason)s, tried_at = now()
+WHERE id = %(id)s AND state = %(before)s AND tries = %(tries)s
+
+-- name: give
+UPDATE deliveries SET job = %(job)s WHERE id = %(id)s
+
+-- name: renew
+UPDATE deliveries SET state = 'new', job = NULL WHERE id = %(id)s AND state = %(before)s AND tries = %(tries)s
+
+-- name: list
+-- Where it stands with the one that its job gives it: the job's end is the delivery's.
+SELECT id, webhook, entry, act, kind, tries, job, status, reason, created_at, tried_at, next_at, standing FROM (
+    SELECT delivery.id, delivery.webhook, delivery.entry, delivery.act, delivery.kind, delivery.tries, delivery.job,
+           delivery.status, coalesce(delivery.reason, '') AS reason,
+           (extract(epoch FROM delivery.created_at) * 1000000)::bigint AS created_at,
+           (extract(epoch FROM delivery.tried_at) * 1000000)::bigint AS tried_at,
+           CASE WHEN delivery.state = 'queued' AND NOT job.dead
+                THEN (extract(epoch FROM job.run_after) * 1000000)::bigint END AS next_at,
+           CASE WHEN delivery.state <> 'queued' THEN delivery.state
+                WHEN job.dead THEN 'dead' WHEN job.id IS NULL THEN 'dropped' ELSE 'queued' END AS standing
+    FROM deliveries AS delivery
+    JOIN webhooks ON webhooks.id = delivery.webhook LEFT JOIN work_queue AS job ON job.id = delivery.job
+) AS shown
+WHERE coalesce(webhook = %(webhook)s::text, true) AND coalesce(id = %(id)s::bigint, true) AND coalesce(act = %(act)s::text, true)
+ORDER BY id DESC LIMIT %(limit)s
+
+-- name: remove
+DELETE FROM deliveries WHERE webhook = %(webhook)s
+
+-- name: counts
+SELECT CASE WHEN delivery.state <> 'queued' THEN delivery.state
+            WHEN job.dead THEN 'dead' WHEN job.id IS NULL THEN 'dropped' ELSE 'queued' END AS standing,
+       count(*) AS deliveries
+FROM deliveries AS delivery
+JOIN webhooks ON webhooks.id = delivery.webhook LEFT JOIN work_queue AS job ON job.id = delivery.job
+GROUP BY standing ORDER BY standing
+
+-- name: prune
+-- What is still to be tried stays.
+DELETE FROM deliveries AS delivery
+WHERE created_at < now() - make_interval(days => %(days)s::int)
+    AND NOT (state = 'new' AND EXISTS (SELECT 1 FROM webhooks WHERE id = delivery.webhook AND active))
+    AND NOT (state = 'queued' AND EXISTS (SELECT 1 FROM work_queue WHERE id = delivery.job AND NOT dead))

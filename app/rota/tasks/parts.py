@@ -1,0 +1,41 @@
+"""What the background tasks and the jobs of one process are made of."""
+
+from dataclasses import dataclass, field
+
+from rota.coordination.bus.announcer import Announcer
+from rota.coordination.bus.bus import Bus
+from rota.coordination.queue.queue import Queue
+from rota.coordination.queue.worker import Tally
+from rota.hooks.courier import Courier, Tries
+from rota.hooks.delivering import Delivering, Hearers
+from rota.mail.mailer import Mailer
+from rota.mail.notices import Operators
+from rota.settings import Settings
+from rota.store.database import Database
+
+
+@dataclass(frozen=True)
+class Parts:
+    """One process's own."""
+
+    settings: Settings
+    database: Database
+    bus: Bus
+    queue: Queue
+    tally: Tally
+    tries: Tries = field(default_factory=Tries)
+
+    @property
+    def mailer(self) -> Mailer:
+        """What sends mail."""
+        return Mailer(self.settings, self.database, self.queue)
+
+    @property
+    def operators(self) -> Operators:
+        """Those who are told of what went wrong."""
+        return Operators(self.settings, self.mailer)
+
+    def delivering(self) -> Delivering:
+        """Return what tries deliveries, for one task, which closes it."""
+        courier = Courier(self.settings, self.tries)
+        return Delivering(self.database, self.queue, courier, Hearers(self.operators, Announcer(self.bus)))
