@@ -143,8 +143,10 @@ def _take(context: BrowserContext, port: int, names: list[str], suffix: str) -> 
 
 
 def _picture(page: Page, name: str) -> None:
-    """Write a picture of the whole page, with a palette so that it is small."""
-    taken = base64.b64encode(page.screenshot(full_page=True)).decode()
+    """Write a picture of the page, with a palette so that it is small."""
+    # The settings name places of this machine, further down.
+    whole = not name.startswith("settings")
+    taken = base64.b64encode(page.screenshot(full_page=whole)).decode()
     blank = page.context.new_page()
     found = blank.evaluate(PALETTE, f"data:image/png;base64,{taken}")
     blank.close()
