@@ -105,6 +105,18 @@ def _photograph(pair: Pair, wanted: list[str]) -> None:
 
 def _act(context: BrowserContext, port: int) -> None:
     """Do some things, so that there is something to see."""
+    webhooks = context.new_page()
+    webhooks.goto(f"http://127.0.0.1:{port}/webhooks")
+    webhooks.get_by_label("Address").fill("https://203.0.113.7/rota")
+    webhooks.get_by_role("button", name="Add").click()
+    webhooks.get_by_role("button", name="Ping").click()
+    webhooks.close()
+    tokens = context.new_page()
+    tokens.goto(f"http://127.0.0.1:{port}/tokens")
+    tokens.get_by_label("Name").fill("continuous integration")
+    tokens.get_by_label("queue:read").check()
+    tokens.get_by_role("button", name="Make").click()
+    tokens.close()
     room = context.new_page()
     room.goto(f"http://127.0.0.1:{port}/rooms/server-s2")
     browser.live(room)
