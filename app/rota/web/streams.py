@@ -77,10 +77,8 @@ class Stream:
         self._bell.set()
         if self._request is not None:
             self._request.cancel()
-        if (
-            self.abort is not None
-        ):  # or what waits in the socket would keep it open as long as the client likes
-            self.abort()
+        if self.abort is not None:
+            self.abort()  # or what waits to be sent keeps it open for as long as the client likes
 
     def __aiter__(self) -> Self:
         """Iterate until the stream ends."""
