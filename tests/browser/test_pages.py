@@ -176,8 +176,10 @@ def test_who_signs_out_elsewhere_is_shown_the_sign_in(pair: Pair, bob: BrowserCo
 def test_it_works_by_the_keyboard_alone(pair: Pair, ada: BrowserContext) -> None:
     page = ada.new_page()
     page.goto(f"http://127.0.0.1:{pair.ports[0]}/acts")
-    page.keyboard.type("ada")  # the first field has the focus
+    expect(page.get_by_label("Name")).to_be_focused()  # by itself
+    page.keyboard.type("ada")
     page.keyboard.press("Tab")
+    expect(page.get_by_label("Password")).to_be_focused()
     page.keyboard.type(access.PASSWORD)
     page.keyboard.press("Enter")
     page.wait_for_url("**/acts")
