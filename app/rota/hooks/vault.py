@@ -71,8 +71,3 @@ class Vault:
 def _padded(key: str) -> str:
     """Return a key as the library wants it: the kit makes keys without the = at their end."""
     return key + "=" * (-len(key) % 4)
-
-
-def _padded(key: str) -> str:
-    """Return a key with the = at its end, which a bare secret of the kit's has not."""
-    return key + "=" * (-len(key) % 4)
