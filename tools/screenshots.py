@@ -105,6 +105,18 @@ def _photograph(pair: Pair, wanted: list[str]) -> None:
 
 def _act(context: BrowserContext, port: int) -> None:
     """Do some things, so that there is something to see."""
+    webhooks = context.new_page()
+    webhooks.goto(f"http://127.0.0.1:{port}/webhooks")
+    webhooks.get_by_label("Address").fill("https://203.0.113.7/rota")
+    webhooks.get_by_role("button", name="Add").click()
+    webhooks.get_by_role("button", name="Ping").click()
+    webhooks.close()
+    tokens = context.new_page()
+    tokens.goto(f"http://127.0.0.1:{port}/tokens")
+    tokens.get_by_label("Name").fill("continuous integration")
+    tokens.get_by_label("queue:read").check()
+    tokens.get_by_role("button", name="Make").click()
+    tokens.close()
     room = context.new_page()
     room.goto(f"http://127.0.0.1:{port}/rooms/server-s2")
     browser.live(room)
@@ -131,8 +143,10 @@ def _take(context: BrowserContext, port: int, names: list[str], suffix: str) -> 
 
 
 def _picture(page: Page, name: str) -> None:
-    """Write a picture of the whole page, with a palette so that it is small."""
-    taken = base64.b64encode(page.screenshot(full_page=True)).decode()
+    """Write a picture of the page, with a palette so that it is small."""
+    # The settings name places of this machine, further down.
+    whole = not name.startswith("settings")
+    taken = base64.b64encode(page.screenshot(full_page=whole)).decode()
     blank = page.context.new_page()
     found = blank.evaluate(PALETTE, f"data:image/png;base64,{taken}")
     blank.close()

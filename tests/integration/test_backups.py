@@ -102,6 +102,7 @@ class TestMade:
             expected |= {"database/rota.db"}
         else:
             expected |= {"database/rota.pgdump", "keys/credentials/database-password"}
+            expected |= {"keys/credentials/tlog-checkpoint-key"}
             assert inside["keys/credentials/database-password"] == PASSWORD.encode()
         assert inside.keys() == expected
         assert inside["keys/hub.key"] == b"\x00key\xff"

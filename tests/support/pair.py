@@ -12,6 +12,7 @@ from tests.support.wait import until
 
 from rota import wiring
 from rota.coordination.bus.events import Event
+from rota.hooks.vault import new_key
 from rota.settings import Settings, load
 from rota.tlog.keys import private_text
 
@@ -30,7 +31,7 @@ class Pair:
     @classmethod
     def start(cls, directory: Path, server: Server, roles: str = "web", **extra: str) -> "Pair":
         """Start both and wait until they are well."""
-        schema = server.new_schema()
+        schema, sealing = server.new_schema(), new_key()
         pair = cls({}, [], directory)
         try:
             for name in pair.names:
@@ -39,6 +40,7 @@ class Pair:
                     "ROTA_SERVER_ROLES": roles,
                     "ROTA_SERVER_NAME": f"web-{name}",
                     "ROTA_TLOG_CHECKPOINT_KEY": KEY,
+                    "ROTA_WEBHOOKS_KEY": sealing,
                     "ROTA_TLOG_DIRECTORY": str(directory / "shared"),
                     **extra,
                 }

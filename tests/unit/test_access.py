@@ -3,11 +3,13 @@
 import asyncio
 import re
 from functools import partial
+from pathlib import Path
 
 import falcon
 import pytest
 from falcon import testing
 from falcon.asgi import Request
+from tests.support.settings import sqlite_settings
 
 from rota.access.credential import digest, new_cookie, new_token
 from rota.access.names import check_account_name, check_password, check_token_name
@@ -190,6 +192,20 @@ class TestLimits:
         limits.stranger("2001:db8:1:3::1")
         limits.newcomer("unknown")
         limits.caller(Principal(2, "grace", frozenset(), session=1))
+
+    def test_as_they_are_set_they_hinder_no_honest_work(self, tmp_path: Path) -> None:
+        """A thousand live pages of one account that reconnect at once, and 64 programs that never pause."""
+        now = [0.0]
+        limits = RateLimits(sqlite_settings(tmp_path).limits, clock=lambda: now[0])
+        caller = Principal(1, "ada", frozenset(), token=1)
+        for _ in range(1000):
+            limits.caller(caller)
+        for second in range(60):
+            now[0] = float(second)
+            for _ in range(64 * 3):
+                limits.caller(caller)
+        for _ in range(64 * 10):
+            limits.stranger("192.0.2.1")
 
     def test_sign_ins_are_counted_by_name_and_by_address(self) -> None:
         limits = RateLimits(Limits(caller=1, stranger=1, sign_in=2), clock=lambda: 0.0)

@@ -76,6 +76,17 @@ def test_what_nobody_saw_on_the_disk_waits(disk: LocalDisk) -> None:
     assert after(disk, seen).entries == ((1, b"b"), (2, b"c"))
 
 
+def test_a_mark_that_a_crash_set_back_is_no_alarm(disk: LocalDisk) -> None:
+    writer(disk).append([b"a"])
+    mark = (disk.root / FILE).read_bytes()
+    writer(disk).append([b"b"])
+    seen = after(disk, NOTHING)
+    (disk.root / FILE).write_bytes(mark)
+    assert after(disk, seen) == Stretch((), seen.position, seen.root)
+    writer(disk).append([b"c"])
+    assert after(disk, seen).entries == ((2, b"c"),)
+
+
 def test_another_log_in_its_place_is_refused(disk: LocalDisk, tmp_path: Path) -> None:
     writer(disk).append([b"a"])
     shutil.copytree(disk.root, tmp_path / "older")

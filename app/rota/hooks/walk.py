@@ -19,7 +19,7 @@ from rota.store.webhooks import Cursor, Webhooks
 from rota.tlog.disk import Disk
 from rota.tlog.following import Stretch, follow
 
-ENTRIES = 256  # looked at in one transaction, or a few more
+ENTRIES = 2048  # looked at in one transaction, or a few more
 
 log = structlog.get_logger("rota.hooks")
 

@@ -48,12 +48,10 @@ def follow(disk: Disk, position: Position, root: bytes | None, most: int) -> Str
     end = durable_end(disk)
     if end is None:
         return Stretch((), position, root)
-    if end[:2] < position[:2] and position.offset:  # at 0 the file before it was sealed
-        raise DamagedError(
-            f"the tlog ends before entry {position.size}, and was read up to there: this is an older copy"
-        )
     chain, entries = Chain(position, root), list[tuple[int, bytes]]()
     try:
+        if end[:2] < position[:2]:
+            _refuse_older(disk, position)
         for _, frame in segments.read_on(disk, chain, end):
             entries += enumerate(frame.entries, frame.head.first)
             if len(entries) >= most:
@@ -63,3 +61,15 @@ def follow(disk: Disk, position: Position, root: bytes | None, most: int) -> Str
     except OSError as error:
         raise TlogError(f"the tlog's files cannot be read: {error.strerror}") from error
     return Stretch(tuple(entries), chain.position, chain.root, more=chain.position < end)
+
+
+def _refuse_older(disk: Disk, position: Position) -> None:
+    """Raise DamagedError where the log itself ends before a position, and not only the mark.
+
+    The mark is not synced: after a crash it may be behind. It also stays in a file that was sealed.
+    """
+    last = segments.look(disk).position
+    if last.size < position.size:
+        raise DamagedError(
+            f"the tlog has {last.size} entries, and {position.size} were read before: this is an older copy"
+        )

@@ -2,7 +2,10 @@
 "use strict";
 
 (() => {
-  const PAUSE = 400; // milliseconds between two fetches; what comes between is fetched once, at the end
+  // Milliseconds between two fetches: what comes between is fetched once, at the end. It grows while
+  // something changes without a rest.
+  const LEAST = 100;
+  const MOST = 1600;
   const region = () => document.getElementById("live");
   const lamp = document.getElementById("lamp");
   const first = region();
@@ -12,6 +15,7 @@
   let since = first.dataset.since; // the id of the newest event that the page knows
   let source = null;
   let fetched = 0;
+  let pause = LEAST;
   let timer = 0;
   let stale = false;
 
@@ -25,6 +29,7 @@
 
   const fetchNow = () => {
     timer = 0;
+    pause = Date.now() - fetched < 2 * pause ? Math.min(2 * pause, MOST) : LEAST;
     fetched = Date.now();
     if (document.hidden) stale = true;
     else if (pressed()) refresh();
@@ -32,7 +37,7 @@
   };
 
   const refresh = (least = 0) => {
-    if (!timer) timer = setTimeout(fetchNow, Math.max(least, fetched + PAUSE - Date.now(), 0));
+    if (!timer) timer = setTimeout(fetchNow, Math.max(least, fetched + pause - Date.now(), 0));
   };
 
   const note = (event) => {
