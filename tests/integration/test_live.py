@@ -4,6 +4,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.support import access
@@ -146,6 +147,12 @@ def test_the_streams_of_a_token_or_session_that_is_over_end_within_5_s(pair: Pai
     assert metric(a, "rota_live_revoked_total") == 2
 
 
+def held(port: int, client: int) -> list[str]:
+    """Return the inode of the server's end of a connection: 0 once no process has it open."""
+    ends = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [end[9] for end in ends if (end[1][-4:], end[2][-4:]) == (f"{port:04X}", f"{client:04X}")]
+
+
 def test_a_client_that_reads_nothing_is_dropped_and_nobody_waits_for_it(pair: Pair, viewer: str) -> None:
     a, _ = pair.ports
     with socket.socket() as stuck, Stream.of(a, "topic=run:9", viewer) as well:
@@ -162,6 +169,7 @@ def test_a_client_that_reads_nothing_is_dropped_and_nobody_waits_for_it(pair: Pa
                 assert well.named("live").json() == {"topic": "run:9", "kind": event.kind}
             count += 1000
         wait_for(lambda: metric(a, "rota_live_streams") == 1)
+        wait_for(lambda: held(a, stuck.getsockname()[1]) == ["0"], within=5)
 
 
 def test_more_streams_than_one_account_may_have_are_refused_with_the_time_to_try_again(pair: Pair) -> None:

@@ -23,6 +23,7 @@ from rota.drivers.systemd import Notifier, keep_watchdog
 from rota.hub import Hub
 from rota.roles import Role
 from rota.web.server import STOPS
+from rota.web.streams import ABORT
 
 IDLE = 2.0  # seconds into a stop after which a connection that waits for a request is closed
 RESERVE = 3.0  # seconds of the graceful time kept for the hub's own stop
@@ -47,6 +48,12 @@ class HubProtocol(ASGIProtocol):
     def waits(self) -> bool:
         """Tell whether nothing is being answered on this connection."""
         return bool(self._awaiting_request and not self._finishing_calls)
+
+    def _build_http_scope(self, request: Any, sockname: Any, peername: Any) -> dict[str, Any]:
+        """Let a route end its connection at once, whatever waits to be sent on it."""
+        scope: dict[str, Any] = super()._build_http_scope(request, sockname, peername)
+        scope[ABORT] = self.transport.abort
+        return scope
 
     def _will_close(self, request: Any, response_requires_close: bool) -> bool:
         return self.worker.draining or bool(super()._will_close(request, response_requires_close))

@@ -23,7 +23,7 @@ from rota.rooms.rooms import Chosen, Rooms
 from rota.web.bodies import queried
 from rota.web.endpoint import Answer, Routes, endpoint
 from rota.web.problems import Problem
-from rota.web.streams import Stream, Streams
+from rota.web.streams import ABORT, Stream, Streams
 
 BEAT = 15.0  # seconds between two signs of life on a quiet stream
 GUARD = 3.0  # seconds between two looks whether those who listen still may
@@ -227,7 +227,9 @@ class LiveResource:
             )
         listening = queried(req, Listening)
         last = req.get_header("Last-Event-ID") or listening.since
-        resp.stream = self._feed.open(req.context.principal, listening, last)
+        stream = self._feed.open(req.context.principal, listening, last)
+        stream.abort = req.scope.get(ABORT)
+        resp.stream = stream
         resp.content_type = EVENTS
         resp.set_headers(HEADERS)
 

@@ -12,6 +12,7 @@ from rota.web.problems import Problem
 
 MOST = 2048  # streams of one process
 MOST_EACH = 64  # of one account in one process
+ABORT = "rota.abort"  # in a request's scope: ends its connection, if the server has such a function
 MOST_WAITING = 256  # events that may wait for one client: one that lets more wait is dropped
 
 _AGAIN = {"Retry-After": "5"}
@@ -46,6 +47,7 @@ class Stream:
         self._ended = False
         self._idle = False  # the client has taken all that there was
         self._request: asyncio.Task[object] | None = None
+        self.abort: Callable[[], None] | None = None  # ends the connection
 
     def put(self, data: bytes) -> None:
         """Send this next; drop a client for whom too much waits already."""
@@ -75,6 +77,8 @@ class Stream:
         self._bell.set()
         if self._request is not None:
             self._request.cancel()
+        if self.abort is not None:
+            self.abort()  # or what waits to be sent keeps it open for as long as the client likes
 
     def __aiter__(self) -> Self:
         """Iterate until the stream ends."""
