@@ -17,7 +17,7 @@ SEEN = 20.0  # seconds to wait for what should come within one
 
 @dataclass(frozen=True)
 class Said:
-    """An answer, and when it was whole, in nanoseconds since 1970."""
+    """An answer, and when the request was about to be sent, in nanoseconds since 1970."""
 
     at: int
     status: int
@@ -90,7 +90,7 @@ class Stream:
         argv = ("/usr/bin/python3", "-I", "-c", text, url, json.dumps(headers))
         self._process = subprocess.Popen(
             cluster.labctl.argv("exec", host.name, "--", *argv),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -102,7 +102,7 @@ class Stream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.kill()
+        # Its standard input ends; a signal would reach nothing but what entered the host for it.
         self._process.communicate(timeout=10)
 
     def next(self) -> tuple[int, str]:

@@ -4,13 +4,14 @@ import asyncio
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from tests.support.access import bearer
 from tests.support.postgres import Server, free_port
 from tests.support.process import Hub, run
-from tests.support.raw import ask
+from tests.support.raw import Answer, ask
 from tests.support.settings import postgres_environ, postgres_settings
 from tests.support.wait import wait_for
 
@@ -176,3 +177,21 @@ def test_a_standby_is_refused_until_it_is_promoted(
             admin.execute("SELECT pg_promote()")
     hub.wait(within=15)
     wait_for(lambda: hub.leading() == SINGLETONS)
+
+
+def test_the_first_request_to_a_process_that_starts_finds_a_database(
+    tmp_path: Path, postgres: Server, hubs: list[Hub]
+) -> None:
+    environ = postgres_environ(tmp_path / "data", postgres, postgres.new_schema())
+    token = bearer(environ, Scope.QUEUE_READ)
+    port = free_port()
+    hubs.append(Hub.start(tmp_path / "log", {**environ, "ROTA_SERVER_ROLES": "web"}, port=port))
+
+    def first() -> Answer | None:
+        with suppress(ConnectionRefusedError):
+            return ask(port, "GET", "/api/queue", token)
+        return None
+
+    answer = wait_for(first, within=20)
+    assert answer is not None
+    assert answer.status == 200, answer.body

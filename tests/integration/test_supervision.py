@@ -16,6 +16,7 @@ from tests.support import activate
 from tests.support.postgres import free_port
 from tests.support.process import ROTA, Hub, environment, run
 from tests.support.raw import Connection, ask
+from tests.support.settings import CHECKPOINT_KEY
 from tests.support.supervisor import Supervisor
 from tests.support.wait import wait_for
 
@@ -81,6 +82,7 @@ class TestReadiness:
             "ROTA_SERVER_DATA": str(tmp_path / "data"),
             "ROTA_DATABASE_URL": f"postgresql://rota@127.0.0.1:{free_port()}/rota",
             "ROTA_DATABASE_SCHEMA": "rota",
+            "ROTA_TLOG_CHECKPOINT_KEY": CHECKPOINT_KEY,
         }
         hub = supervised(tmp_path, supervisor, environ)
         try:
@@ -246,6 +248,7 @@ class TestStop:
         cluster = {
             "ROTA_DATABASE_URL": f"postgresql://rota@127.0.0.1:{free_port()}/rota",
             "ROTA_DATABASE_SCHEMA": "rota",
+            "ROTA_TLOG_CHECKPOINT_KEY": CHECKPOINT_KEY,
         }
         hub = Hub.start(tmp_path / "log", {**environ, **cluster}, port=free_port())
         try:
