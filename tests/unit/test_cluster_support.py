@@ -9,6 +9,7 @@ import pytest
 from tests.cluster import client
 from tests.cluster.client import Count, Kind, Tally
 from tests.cluster.cluster import owner, unsettled
+from tests.cluster.hooks import read_hooks
 from tests.cluster.inventory import parse
 
 WELL = {"status": "ok", "tasks": ["a", "b"], "leading": ["a"]}
@@ -120,3 +121,11 @@ def test_a_tally_survives_its_journey() -> None:
     assert (tally.answered, tally.resent, tally.failed) == (5, 1, ["POST: no"])
     for words in ("told to reconnect 2 times, cut 1 times", "POST: no", "5 answered"):
         assert words in tally.summary()
+
+
+def test_a_webhook_that_is_still_being_written_down_is_not_read() -> None:
+    line = (
+        '{"at": 7, "peer": "10.78.0.24", "path": "/quick", "id": "msg_1", "body": {"data": {"entry": 3}}}\n'
+    )
+    (hook,) = read_hooks(line + line[:40])
+    assert (hook.at, hook.entry) == (7, 3)
