@@ -92,6 +92,20 @@ class TestAccounts:
 
 
 class TestSessions:
+    @pytest.mark.parametrize("change", [Change(password="new"), Change(disabled=True)])
+    async def test_a_sign_in_that_was_under_way_does_not_outlive_the_change_that_ended_the_others(
+        self, database: Database, change: Change
+    ) -> None:
+        sessions, accounts = Sessions(database), Accounts(database)
+        account = await accounts.create("ada", "old", [READ])
+        assert await sessions.begin(account, "first", "old")
+        await accounts.change("ada", change)
+        with pytest.raises(ConflictError, match="changed at this very moment"):
+            await sessions.begin(account, "second", "old")
+        await accounts.change("ada", Change(disabled=False))
+        assert await sessions.caller("first") is None
+        assert await sessions.caller("second") is None
+
     async def test_one_is_known_by_its_cookie_until_it_ends(self, database: Database) -> None:
         sessions = Sessions(database)
         account = await access.new_account(database, READ, name="ada")

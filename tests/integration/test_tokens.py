@@ -98,6 +98,20 @@ class TestApi:
         act = acts(environ, "token.revoke")[-1]
         assert act.actor == act.subject, "it revoked itself"
 
+    def test_a_token_that_may_little_does_not_end_one_that_may_more(
+        self, port: int, environ: dict[str, str]
+    ) -> None:
+        access.account(environ, "owner", Scope.HUB_READ, Scope.QUEUE_WRITE)
+        more = said(login(port, "owner", "more"), 201)
+        big = f"Authorization: Bearer {more['token']}"
+        new = {"name": "less", "scopes": ["hub:read"]}
+        less = said(access.send_json(port, "POST", "/api/tokens", new, big), 201)
+        small = f"Authorization: Bearer {less['token']}"
+        refused = said(ask(port, "DELETE", f"/api/tokens/{more['id']}", small), 403)
+        assert "scopes which this one has not: queue:write" in refused["detail"]
+        assert ask(port, "GET", "/api/me", big).status == 200
+        assert ask(port, "DELETE", f"/api/tokens/{less['id']}", big).status == 204
+
     def test_an_administrator_sees_and_revokes_everybodys(
         self, port: int, environ: dict[str, str], admin: str
     ) -> None:

@@ -218,6 +218,15 @@ class TestLimits:
         with pytest.raises(Problem):
             limits.sign_in("192.0.2.3", "name 6")
 
+    def test_one_address_that_is_refused_locks_nobody_out(self) -> None:
+        limits = RateLimits(Limits(caller=1, stranger=1, sign_in=2), clock=lambda: 0.0)
+        for number in range(6):
+            limits.sign_in("192.0.2.3", f"name {number}")
+        for _ in range(9):
+            with pytest.raises(Problem):
+                limits.sign_in("192.0.2.3", "ada")
+        limits.sign_in("192.0.2.1", "ada")
+
 
 class TestOrigin:
     @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Acts: their bytes, and the one way on which they are done."""
 
+import asyncio
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -143,3 +145,44 @@ async def test_an_act_that_failed_after_it_was_logged_is_said_to_have_failed(
 
     with pytest.raises(type(error)):
         await perform(log, act(), then_the_log_fails_too)
+
+
+async def test_an_act_whose_caller_leaves_is_done_and_not_said_to_have_failed() -> None:
+    log, begun, go, done = Kept(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def work(_: Logged) -> None:
+        begun.set()
+        await go.wait()
+        done.set()
+
+    caller = asyncio.create_task(perform(log, act(), work))
+    await begun.wait()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    go.set()
+    await asyncio.wait_for(done.wait(), 5)
+    assert log.entries == [bytes(act())]
+
+
+async def test_an_act_whose_caller_leaves_while_it_is_appended_is_done_all_the_same() -> None:
+    appending, go, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    class Slow(Kept):
+        async def append(self, entry: bytes) -> Logged:
+            appending.set()
+            await go.wait()
+            return await super().append(entry)
+
+    async def work(_: Logged) -> None:
+        done.set()
+
+    log = Slow()
+    caller = asyncio.create_task(perform(log, act(), work))
+    await appending.wait()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    go.set()
+    await asyncio.wait_for(done.wait(), 5)
+    assert log.entries == [bytes(act())]

@@ -147,6 +147,7 @@ class TestAddress:
             "https://example.org/\r\nHost: x",
             "https://example.org\\@127.0.0.1/",
             "https://ex\u00e4mple.org/",
+            "https://example.org/\x7f",
             "https://example.org/" + "x" * 2000,
         ],
     )

@@ -1,5 +1,6 @@
 """The one function through which every act of a web process goes: logged, then done, then answered."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -16,17 +17,30 @@ FAILED = ".failed"  # after an act's kind: it is in the log, and did not happen
 
 log = structlog.get_logger("rota.acts")
 
+_begun: set[asyncio.Task[object]] = set()  # a task that nobody holds may end at any moment
+
 
 async def perform(tlog: Tlog, act: Act, work: Callable[[Logged], Awaitable[T]]) -> T:
     """Append an act, and only when it is durable do it; return what `work` returns.
 
     Raises TlogError or BusyError where it cannot be appended: then nothing was
     done, and the caller says so. Where `work` raises, an entry says that the act
-    failed, as far as that can still be said.
+    failed, as far as that can still be said. What has begun is brought to its
+    end, whether or not its caller stays: half of it may be done already, and a
+    call to the database that is cancelled may have been committed.
     """
+    running = asyncio.create_task(_perform(tlog, act, work), name="act")
+    _begun.add(running)
+    running.add_done_callback(_begun.discard)
+    return await asyncio.shield(running)
+
+
+async def _perform(tlog: Tlog, act: Act, work: Callable[[Logged], Awaitable[T]]) -> T:
     logged = await tlog.append(bytes(act))
     try:
         done = await work(logged)
+    except asyncio.CancelledError:
+        raise  # this process ends, and what came of it nobody knows
     except BaseException as error:
         reason = str(error) if isinstance(error, RotaError) else type(error).__name__
         with suppress(TlogError, RotaError):

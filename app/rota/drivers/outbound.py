@@ -56,7 +56,7 @@ def checked_url(url: str) -> str:
         raise InputError("The address must begin with https:// or http:// and name a host.", remedy)
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise InputError("The address holds a user or a fragment, which nobody would be sent.", remedy)
-    if len(url) > LONGEST_URL or not url.isascii() or any(sign <= " " or sign == "\\" for sign in url):
+    if len(url) > LONGEST_URL or not url.isascii() or any(sign in "\\\x7f" or sign <= " " for sign in url):
         raise InputError("The address is too long, or holds signs that must be written as %XX.", remedy)
     return url
 

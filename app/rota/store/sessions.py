@@ -4,6 +4,7 @@ from rota.access.credential import digest
 from rota.access.principal import Principal
 from rota.access.scopes import read_scopes
 from rota.coordination.epoch import Fence
+from rota.errors import ConflictError
 from rota.store.database import Database
 
 IDLE = 30 * 86400  # seconds without a request after which a session is over
@@ -17,12 +18,17 @@ class Sessions:
         """Keep them in this database."""
         self._database = database
 
-    async def begin(self, account: int, cookie: str) -> int:
-        """Begin a session of an account; return its id."""
-        row = await self._database.write(
-            lambda tx: tx.one("sessions.begin", account=account, digest=digest(cookie), seconds=IDLE)
-        )
-        assert row is not None  # noqa: S101 - INSERT … RETURNING gives one row
+    async def begin(self, account: int, cookie: str, password: str | None = None) -> int:
+        """Begin a session of an account; return its id.
+
+        `password` is the hash that was looked at. Raises ConflictError where it is
+        the account's no longer, or the account is disabled: a session that began
+        now would outlive the change that ended the others.
+        """
+        values = {"account": account, "digest": digest(cookie), "password": password, "seconds": IDLE}
+        row = await self._database.write(lambda tx: tx.one("sessions.begin", **values))
+        if row is None:
+            raise ConflictError("This account was changed at this very moment.", "Sign in again.")
         return int(row["id"])
 
     async def caller(self, cookie: str) -> Principal | None:

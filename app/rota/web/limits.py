@@ -69,8 +69,12 @@ class RateLimits:
         _refuse(self._strangers.take(_home(address), 0.0))
 
     def sign_in(self, address: str, name: str) -> None:
-        """Count a sign-in, by its address and by the account's name."""
-        _refuse(max(self._doors.take(_home(address)), self._names.take(name[:64])))
+        """Count a sign-in, by its address and by the account's name.
+
+        Whoever is refused for his address takes nothing from anybody's name.
+        """
+        _refuse(self._doors.take(_home(address)))
+        _refuse(self._names.take(name[:64]))
 
 
 def _refuse(wait: float) -> None:

@@ -113,9 +113,10 @@ class LoginResource:
     async def on_post(self, req: Request, resp: Response) -> None:
         """Make a token, or say that name or password is wrong: never which."""
         given = await received(req, Login)
-        account = await self._doorman.admit(req, given.name, given.password)
-        if account is None:
+        admitted = await self._doorman.admit(req, given.name, given.password)
+        if admitted is None:
             raise _wrong(WRONG)
+        account = admitted.account
         principal = Principal(account.id, account.name, account.scopes, session=0)
         new = NewToken(given.token_name, sorted(account.scopes), given.days)
         answered(resp, await self._issuer.issue(principal, new), HTTPStatus.CREATED)

@@ -1,6 +1,7 @@
 """`/sign-in` and `/sign-out`."""
 
 import re
+from dataclasses import dataclass
 
 import msgspec
 import structlog
@@ -46,6 +47,14 @@ class SignIn(msgspec.Struct, forbid_unknown_fields=True):
     to: str = HOME
 
 
+@dataclass(frozen=True)
+class Admitted:
+    """Who knew an account's password, and the hash that it fitted."""
+
+    account: Account
+    password: str
+
+
 class Doorman:
     """Lets in who knows an account's password."""
 
@@ -56,18 +65,18 @@ class Doorman:
         self._accounts = Accounts(hub.database)
         self._passwords = passwords
 
-    async def admit(self, req: Request, name: str, password: str) -> Account | None:
-        """Return the account; None where name or password is wrong, after the same time.
+    async def admit(self, req: Request, name: str, password: str) -> Admitted | None:
+        """Return who it is; None where name or password is wrong, after the same time.
 
         Raises Problem where too many are tried.
         """
         self._limits.sign_in(self._peers.client(req), name)
         kept = await self._accounts.password(name) if is_account_name(name) else None
-        if not await self._passwords.fits(kept, password):
+        if not await self._passwords.fits(kept, password) or kept is None:
             # Somebody may have typed the password where the name goes.
             log.warning("sign-in refused", account=name if kept else "unknown")
             return None
-        return await self._accounts.find(name)
+        return Admitted(await self._accounts.find(name), kept)
 
 
 class SignInResource:
@@ -104,15 +113,15 @@ class SignInResource:
         """Begin a session and set its cookie, or say that name or password is wrong: never which."""
         given = await received(req, SignIn)
         to = local(given.to)
-        account = await self._doorman.admit(req, given.name, given.password)
-        if account is None:
+        admitted = await self._doorman.admit(req, given.name, given.password)
+        if admitted is None:
             self._show(req, resp, to, WRONG)
             resp.status = "403 Forbidden"
             return
-        cookie = new_cookie()
+        account, cookie = admitted.account, new_cookie()
 
         async def begin(_: Logged | None = None) -> int:
-            return await self._sessions.begin(account.id, cookie)
+            return await self._sessions.begin(account.id, cookie, admitted.password)
 
         if Scope.ADMIN in account.scopes:
             actor = f"account:{account.name}"

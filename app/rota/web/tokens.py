@@ -93,10 +93,21 @@ class Issuer:
         return IssuedToken(number, principal.name, new.name, sorted(frozenset(new.scopes)), secret)
 
     async def revoke(self, principal: Principal, number: int) -> None:
-        """Make a token good no longer, if it is not revoked already. Raises NotFoundError."""
+        """Make a token good no longer, if it is not revoked already. Raises NotFoundError and Problem.
+
+        A token ends none that may do more than it.
+        """
         token = await self._tokens.find(number, None if _all(principal) else principal.account)
         if token.revoked_at is not None:
             return
+        if principal.token not in (None, number) and not covers(principal.scopes, token.scopes):
+            lacking = written(token.scopes - granted(token.scopes, principal.scopes))
+            raise Problem(
+                HTTPStatus.FORBIDDEN,
+                "Not allowed",
+                f"That token has scopes which this one has not: {lacking}.",
+                "Revoke it on the page Tokens, or with a token that may as much.",
+            )
 
         async def work(_: Logged) -> bool:
             return await self._tokens.revoke(number)

@@ -1,6 +1,10 @@
 -- name: begin
 INSERT INTO sessions (account, digest, expires_at)
-VALUES (%(account)s, %(digest)s, now() + make_interval(secs => %(seconds)s::float8)) RETURNING id
+SELECT id, %(digest)s, now() + make_interval(secs => %(seconds)s::float8) FROM accounts
+WHERE id = %(account)s AND password = coalesce(%(password)s::text, password) AND NOT disabled
+-- A change of the account ends its sessions: it waits for this one, or this one for it.
+FOR SHARE
+RETURNING id
 
 -- name: caller
 SELECT sessions.id, account, name, scopes, seen_at < now() - make_interval(secs => %(stale)s::float8) AS stale

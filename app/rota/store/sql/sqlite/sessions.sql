@@ -1,6 +1,8 @@
 -- name: begin
 INSERT INTO sessions (account, digest, created_at, seen_at, expires_at)
-VALUES (:account, :digest, now_us(), now_us(), now_us() + :seconds * 1000000) RETURNING id
+SELECT id, :digest, now_us(), now_us(), now_us() + :seconds * 1000000 FROM accounts
+WHERE id = :account AND password = coalesce(:password, password) AND NOT disabled
+RETURNING id
 
 -- name: caller
 SELECT sessions.id, account, name, scopes, seen_at < now_us() - :stale * 1000000 AS stale
