@@ -12,6 +12,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import click
+
 from rota.access.passwords import hashed
 from rota.access.scopes import Scope
 from rota.acts.act import Act
@@ -82,6 +84,9 @@ def _first_administrator(settings: Settings) -> str:
         made = with_database(settings, make)
     except RotaError as error:
         return f"  No administrator could be made: {error}\n"
+    except click.Abort:  # told to stop meanwhile
+        signal.raise_signal(signal.SIGTERM)
+        return ""
     return FIRST.format(name=ADMINISTRATOR, password=password) if made else ""
 
 

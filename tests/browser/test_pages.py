@@ -67,6 +67,12 @@ NAMELESS = """() => {
   ];
 }"""
 
+# Whether an element lies between the screen's edges.
+SEEN = """(element) => {
+  const { left, right } = element.getBoundingClientRect();
+  return left >= 0 && right <= document.documentElement.clientWidth;
+}"""
+
 
 @pytest.fixture
 def ada(chromium: Browser, complaints: list[str]) -> Iterator[BrowserContext]:
@@ -216,6 +222,13 @@ def test_without_javascript_the_pages_and_their_forms_work(
         expect(page.locator("tbody tr")).to_have_count(1)
 
 
+def post(page: Page, path: str, body: dict[str, object]) -> None:
+    """Send JSON as the page's own session."""
+    call = """async ([path, body]) => (await fetch(path, { method: "POST", body: JSON.stringify(body),
+        headers: { "Content-Type": "application/json" } })).ok"""
+    assert page.evaluate(call, [path, body])
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_is_legible_and_fits_a_phone(
     pair: Pair, chromium: Browser, complaints: list[str], scheme: str
@@ -223,9 +236,13 @@ def test_every_page_is_legible_and_fits_a_phone(
     with browser.visitor(chromium, complaints, color_scheme=scheme, viewport=PHONE) as context:
         page = browser.sign_in(context, pair.ports[0], "ada")
         wait_for(lambda: page.goto(f"http://127.0.0.1:{pair.ports[0]}{PAGES[-1]}").ok)  # type: ignore[union-attr]
+        post(page, "/api/tokens", {"name": f"a long name for {scheme}", "scopes": ["hub:read", "tlog:read"]})
+        post(page, "/api/webhooks", {"url": f"https://hooks.example.org/{scheme}/with/a/long/path"})
         for path in PAGES:
             page.goto(f"http://127.0.0.1:{pair.ports[0]}{path}")
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], path
             assert page.evaluate(FAINT) == [], path
             assert page.evaluate(NAMELESS) == [], path
             assert page.locator("h1").count() == 1, path
+            here = page.locator("nav [aria-current]")
+            assert here.count() == 0 or here.evaluate(SEEN), path

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from structlog.testing import CapturingLogger
 from tests.support.settings import sqlite_settings
 from tests.support.tlog_hub import Led, checkpointing, published
 from tests.support.wait import until
@@ -19,6 +20,7 @@ from rota.acts.access import make_tlog
 from rota.acts.key import checkpoint_signer, need_signer
 from rota.errors import DamagedError, FencedError, KeyFileError, RotaError
 from rota.store.tlog import SignedRows
+from rota.tasks import checkpointer
 from rota.tlog.disk import LocalDisk
 from rota.tlog.keys import COSIGNATURE, private_text, read_signer, signer
 from rota.tlog.merkle import Frontier, consistency_proof, leaf_hash, verify_consistency
@@ -406,18 +408,24 @@ async def test_a_witness_cosigns_what_grows(witnessed: Log, site: Site) -> None:
 
 
 async def test_without_its_quorum_nothing_is_published_and_with_it_again_it_is(
-    witnessed: Log, site: Site
+    witnessed: Log, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     witnessed.append(5)
     await witnessed.lead()
     await witnessed.reach(5)
-    site.answers = [web.Response(status=503)]
+    said = CapturingLogger()
+    monkeypatch.setattr(checkpointer, "log", said)
+    site.answers = [web.Response(status=503), web.Response(status=503)]
     witnessed.append(5)
     await until(lambda: not site.answers)
     assert site.asked[-1].startswith(b"old 5\n")
     assert published(witnessed.directory) is not None
     await witnessed.reach(10)
     assert "w" in agreed(witnessed)
+    assert [call.args for call in said.calls] == [
+        ("checkpoints not published",),
+        ("checkpoints published again",),
+    ]
 
 
 def conflict(body: str, kind: str = "text/x.tlog.size") -> web.Response:

@@ -55,6 +55,21 @@ def test_it_says_where_to_look_and_ends_at_ctrl_c(tmp_path: Path) -> None:
         signal_group(process, signal.SIGKILL)
 
 
+def test_what_stops_it_stops_the_program(tmp_path: Path) -> None:
+    """The first administrator is made in between, and must not take its handlers away."""
+    port = free_port()
+    process = start(port, tmp_path / "run")
+    try:
+        out = tmp_path / "run" / "out"
+        wait_for(lambda: "Ctrl-C stops it" in out.read_text())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        with pytest.raises(ProcessLookupError):
+            os.killpg(process.pid, 0)
+    finally:
+        signal_group(process, signal.SIGKILL)
+
+
 def signs_in(port: int, said: str) -> bool:
     """Tell whether the name and the password that were printed open the door."""
     found = re.search(r"Sign in as (\w+) with the password (\S+)\n", said)

@@ -14,6 +14,7 @@ from rota.settings import Settings
 from rota.store.database import Database
 
 T = TypeVar("T")
+_STOPS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def with_database(settings: Settings, work: Callable[[Database], Awaitable[T]]) -> T:
@@ -34,16 +35,20 @@ def with_database(settings: Settings, work: Callable[[Database], Awaitable[T]]) 
 
     configure("warning")
     os.umask(0o077)
+    before = {number: signal.getsignal(number) for number in _STOPS}
     try:
         return asyncio.run(opened())
     except asyncio.CancelledError:
         raise click.Abort from None
+    finally:  # the loop leaves the default behind, and the caller may have had handlers of its own
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _end_gently() -> None:
     """Let the command tidy up when it is told to stop, or its terminal closes, as on Ctrl-C."""
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - a coroutine runs in one
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in _STOPS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)

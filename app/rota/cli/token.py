@@ -4,6 +4,7 @@ import json
 
 import click
 
+from rota.access.scopes import Scope
 from rota.cli.client import call
 
 
@@ -18,6 +19,7 @@ def command() -> None:
     "--scope",
     "scopes",
     multiple=True,
+    type=click.Choice([scope.value for scope in Scope]),
     help="What it may do; several times for several.  [default: all you may]",
 )
 @click.option("--days", type=click.IntRange(1, 3650), help="How long it is good.  [default: for ever]")

@@ -95,6 +95,7 @@ class _Leading:
         self._exporter = Exporter(directory, term.fence.generation)
         self._cosigning = Cosigning(self._policy.witnesses, post, self._prove)
         self._asked = 0.0
+        self._reached = True
 
     async def run(self) -> None:
         origin = self._signer.verifier.name
@@ -134,16 +135,23 @@ class _Leading:
         lines = await self._cosigning.gather(note)
         self._asked = time.monotonic()
         data = str(Note(note.text, (*note.signatures, *lines))).encode()
-        if not self._policy.reached(self._policy.agreeing(data, int(time.time()))):
-            log.warning(
-                "checkpoint not published", reason=f"the quorum {self._policy.quorum} was not reached"
-            )
+        reached = self._policy.reached(self._policy.agreeing(data, int(time.time())))
+        self._tell(reached=reached)
+        if not reached:
             return None
         self._term.check()
         await asyncio.to_thread(self._exporter.publication.publish, data)
         if self._bus is not None:
             self._bus.publish(Live(TOPIC, "checkpoint"))
         return data
+
+    def _tell(self, *, reached: bool) -> None:
+        """Log that the quorum was missed, or reached again: once each, though it is asked for each second."""
+        if self._reached and not reached:
+            log.warning("checkpoints not published", reason=f"the quorum {self._policy.quorum} was missed")
+        if reached and not self._reached:
+            log.info("checkpoints published again")
+        self._reached = reached
 
     def _behind(self, published: bytes, signed: Signed) -> bool:
         """Tell whether to publish anew: another tree is signed, or missing witnesses are asked again."""

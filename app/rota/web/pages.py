@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import jinja2
+import msgspec
 from falcon.asgi import Request, Response
 
 from rota.access.principal import Principal
@@ -53,6 +54,7 @@ class Pages:
         self._environment.filters["day"] = day
         self._environment.filters["moment"] = moment
         self._environment.filters["size"] = size
+        self._environment.filters["plain"] = plain
 
     def show(self, req: Request, resp: Response, template: str, **values: Any) -> None:
         """Answer a page."""
@@ -95,6 +97,17 @@ def day(at: datetime | None) -> str:
 def moment(microseconds: int) -> datetime:
     """Return the moment that is so many microseconds after 1970."""
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC)
+
+
+def plain(value: object) -> str:
+    """Return a value of JSON's kinds as people read it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple | set | frozenset):
+        return ", ".join(map(plain, value)) or "—"
+    if isinstance(value, dict):
+        return msgspec.json.encode(value).decode()
+    return "—" if value is None or value == "" else str(value)
 
 
 def size(count: int | None) -> str:

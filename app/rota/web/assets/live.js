@@ -8,6 +8,8 @@
   const MOST = 1600;
   const region = () => document.getElementById("live");
   const lamp = document.getElementById("lamp");
+  // On a phone the menu is wider than the screen.
+  document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   const first = region();
   if (!first || !lamp || !(first.dataset.topics || first.dataset.room)) return;
 
