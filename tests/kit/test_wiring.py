@@ -29,3 +29,18 @@ def test_it_sets_what_the_roles_say_is_set_by_the_playbook_and_nothing_else() ->
     }
     # The one network interface is no choice of the playbook's: it stands in the role's default.
     assert wired == said - {"base_private_interface"}
+
+
+def test_no_set_is_written_in_an_order_that_differs_from_run_to_run() -> None:
+    """Ansible's filters of sets give any order, and a file that holds it would change each time."""
+    filters = "difference|intersect|union|symmetric_difference"
+    sets = re.compile(rf"\| (?:{filters})\((?:[^()]|\([^()]*\))*\)(.{{0,9}})")
+    texts = {
+        path: path.read_text()
+        for folder in ("playbooks", "roles")
+        for pattern in ("*.yml", "*.j2")
+        for path in (ROOT / folder).rglob(pattern)
+    }
+    found = [(path, after) for path, text in texts.items() for after in sets.findall(text)]
+    assert len(found) > 3
+    assert [each for each in found if not each[1].startswith((" | sort", " | first"))] == []
