@@ -80,7 +80,7 @@ async def _read(req: Request, longest: int) -> bytes:
 def _form(data: bytes, kind: type) -> dict[str, str | list[str]]:
     """Read a form: what is a list in this type may come any number of times. Raises ValueError.
 
-    A browser sends nothing of boxes that are not ticked: an empty value beside them says that the list
+    A browser sends nothing of choices that are not ticked: an empty value beside them says that the list
     is there.
     """
     found: dict[str, list[str]] = {}
