@@ -191,6 +191,14 @@ class TestPages:
         assert "from the page" in page.text
         assert secret not in page.text
 
+    def test_a_form_in_which_nothing_is_ticked_says_so(self, port: int, cookie: str) -> None:
+        page = ask(port, "GET", "/tokens", cookie).text
+        assert '<input type="hidden" name="scopes" value="">' in page
+        form = {"name": "idle", "scopes": "", "days": "3"}
+        refused = access.send_form(port, "/api/tokens", form, cookie)
+        assert refused.status == 400
+        assert "Tick what it may do." in refused.text
+
     def test_a_form_revokes_and_leads_back(self, port: int, cookie: str, environ: dict[str, str]) -> None:
         reader = access.bearer(environ, Scope.HUB_READ)
         number = said(ask(port, "GET", "/api/me", reader))["token"]
@@ -207,6 +215,10 @@ class TestPages:
         assert '<form method="post" action="/api/accounts/alan">' in page
         assert 'value="queue:read" checked' in page
         assert "<dt>database.url</dt><dd>sqlite:</dd>" in page
+        unticked = access.send_form(port, "/api/accounts/alan", {"scopes": ""}, cookie)
+        assert unticked.headers["location"] == "/settings"
+        accounts = {each["name"]: each for each in said(ask(port, "GET", "/api/accounts", cookie))}
+        assert accounts["alan"]["scopes"] == []
         changed = access.send_form(port, "/api/accounts/alan", {"disabled": "true"}, cookie)
         assert changed.headers["location"] == "/settings"
         assert '<span class="tag bad">disabled</span>' in ask(port, "GET", "/settings", cookie).text

@@ -78,13 +78,23 @@ async def _read(req: Request, longest: int) -> bytes:
 
 
 def _form(data: bytes, kind: type) -> dict[str, str | list[str]]:
-    """Read a form: what is a list in this type may come any number of times. Raises ValueError."""
+    """Read a form: what is a list in this type may come any number of times. Raises ValueError.
+
+    A browser sends nothing of choices that are not ticked: an empty value beside them says that the list
+    is there.
+    """
     found: dict[str, list[str]] = {}
     pairs = parse_qsl(data.decode(), keep_blank_values=True, strict_parsing=bool(data), max_num_fields=100)
     for name, value in pairs:
         found.setdefault(name, []).append(value)
     lists = {field.encode_name for field in msgspec.structs.fields(kind) if _is_list(field.type)}
-    return {name: values if name in lists or len(values) > 1 else values[0] for name, values in found.items()}
+    return {name: _shaped(values, is_list=name in lists) for name, values in found.items()}
+
+
+def _shaped(values: list[str], *, is_list: bool) -> str | list[str]:
+    if is_list:
+        return [value for value in values if value]
+    return values if len(values) > 1 else values[0]
 
 
 def _is_list(kind: Any) -> bool:

@@ -154,7 +154,10 @@ class TokensResource:
     )
     async def on_post(self, req: Request, resp: Response) -> None:
         """Make a token. A form is answered by the page that shows its secret: nowhere else may it stand."""
-        issued = await self._issuer.issue(req.context.principal, await received(req, NewToken))
+        new = await received(req, NewToken)
+        if is_form(req) and not new.scopes:
+            raise InputError("This token would do nothing.", "Tick what it may do.")
+        issued = await self._issuer.issue(req.context.principal, new)
         answered(resp, issued, HTTPStatus.CREATED)
         if is_form(req):
             await self._show(req, resp, issued)
