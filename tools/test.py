@@ -18,11 +18,11 @@ CHECKS = {
     ],
     "type": [["mypy", *TYPED]],
 }
-SUITES = ("unit", "contract", "property", "security", "kit", "interop", "integration", "browser")
+SUITES = ("unit", "contract", "property", "security", "kit", "interop", "integration")
 # These make hosts, and some measure time: one after the other, with the machine to themselves.
 HOSTS = ("lab", "scenarios")
 # A file's tests share its processes, and mostly wait for them.
-AT_ONCE = ["--numprocesses=3", "--dist=loadfile"]
+AT_ONCE = ["--numprocesses=2", "--dist=loadfile"]
 
 
 def main() -> int:
@@ -39,6 +39,8 @@ def main() -> int:
         steps.append([str(ROOT / "molecule" / "labctl"), "images"])
     only = [] if lab else ["-m", "not lab"]
     steps.append(["pytest", "--quiet", *AT_ONCE, *(f"tests/{name}" for name in SUITES), *only])
+    # Its library keeps an event loop running, so that no other test could have one.
+    steps.append(["pytest", "--quiet", "tests/browser"])
     steps.append(["pytest", "--quiet", *(f"tests/{name}" for name in HOSTS), *only])
     return _each(steps)
 

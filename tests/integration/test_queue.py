@@ -186,9 +186,9 @@ async def test_a_worker_whose_clock_is_wrong_takes_what_is_due_and_keeps_its_lea
     queue = TableQueue(database, wiring.make_bus(ours))
     later = NewJob(kind="effect", payload={}, delay=1800)
     (not_due,) = await database.write(lambda tx: queue.enqueue(tx, later))
-    jobs = await put(ours, database, 3, seconds=2.5)
-    workers.start(1.0, clock)
-    workers.start(1.0)
+    jobs = await put(ours, database, 3, seconds=4.0)
+    workers.start(2.0, clock)
+    workers.start(2.0)
     wait_for(lambda: effects(ours) == jobs, within=30)
     assert sorted(job for job, _, _ in workers.attempts()) == jobs
     assert [row[0] for row in waiting(ours)] == [not_due]
