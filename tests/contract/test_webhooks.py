@@ -19,7 +19,7 @@ from rota.hooks import delivering
 from rota.hooks.subscriptions import Wanted
 from rota.settings import Settings
 from rota.store.database import Database
-from rota.store.deliveries import Standing
+from rota.store.deliveries import Deliveries, Standing, State
 from rota.store.jobs import Jobs
 from rota.store.webhooks import Change, Webhooks
 
@@ -203,6 +203,20 @@ class TestFirstTry:
         (job,) = await Jobs(hub.database).list()
         assert (job.id, job.kind, job.state) == (delivery.job, "webhook.deliver", "later")
         assert delivery.next_at == job.run_after
+
+    async def test_one_that_keeps_up_waits_for_none_that_does_not(self, hub: HooksHub) -> None:
+        slow, _ = await hub.subscribe("https://slow.example/", "probe.*")
+        quick, _ = await hub.subscribe("https://quick.example/", "probe.*")
+        for _ in range(3):
+            await hub.act()
+        await hub.walk.step((await hub.lead()).term.fence)
+        *early, _ = [due for due in await hub.deliveries.waiting(9, 9) if due.webhook == quick.id]
+        for due in early:
+            await hub.database.write(
+                lambda tx, due=due: Deliveries.settle(tx, due, State.DELIVERED, 204, None)  # type: ignore[misc]
+            )
+        waiting = await hub.deliveries.waiting(2, 2)
+        assert {due.webhook for due in waiting} == {slow.id, quick.id}
 
     async def test_an_old_leader_notes_nothing_and_its_successor_tries_again(
         self, hub: HooksHub, receiver: Receiver

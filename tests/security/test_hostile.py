@@ -63,6 +63,12 @@ def test_no_answer_repeats_a_path(port: int, path: str) -> None:
             assert part not in str(answer.headers)
 
 
+@pytest.mark.parametrize("path", ["/api/webhooks/%00", "/webhooks/a%00b", "/api/webhooks/%00/deliveries"])
+def test_a_path_with_nul_reaches_no_database(port: int, path: str) -> None:
+    answer = ask(port, "GET", path)
+    assert (answer.status, "no webhook" in answer.text) == (404, False)
+
+
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1"])
 def test_no_answer_repeats_the_host(port: int, host: str) -> None:
     with Connection(port) as connection:

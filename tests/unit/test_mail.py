@@ -76,6 +76,8 @@ def test_what_is_not_one_plain_address_is_refused(address: str) -> None:
         ({"ROTA_MAIL_PORT": "0"}, "mail.port"),
         ({"ROTA_MAIL_TLS": "none", "ROTA_MAIL_PASSWORD": "p"}, "mail.tls"),
         ({"ROTA_WEBHOOKS_ALLOW": "10.1.0.1/16"}, "webhooks.allow"),
+        ({"ROTA_WEBHOOKS_KEY": "short"}, "webhooks.key"),
+        ({"ROTA_WEBHOOKS_KEY": f"{'k' * 43}=,"}, "webhooks.key"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(environ: dict[str, str], problem: str) -> None:

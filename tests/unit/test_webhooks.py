@@ -180,8 +180,13 @@ class TestVault:
         assert vault(old.rstrip("=")).open(sealed) == "s"
         with pytest.raises(KeyFileError, match="does not open"):
             vault(new).open(sealed)
-        with pytest.raises(KeyFileError, match="no key that"):
-            vault("short").seal("s")
+
+    def test_a_key_file_that_holds_none_is_told_by_its_path(self, tmp_path: Path) -> None:
+        settings = sqlite_settings(tmp_path)
+        Vault(settings).seal("s")
+        (settings.keys_directory / "webhooks").write_text("short")
+        with pytest.raises(KeyFileError, match=r"keys/webhooks: no key that"):
+            Vault(settings).open("s")
 
     def test_a_cluster_without_a_key_says_what_to_do(self) -> None:
         environ = {"ROTA_DATABASE_URL": "postgresql://h/rota", "ROTA_DATABASE_SCHEMA": "rota"}

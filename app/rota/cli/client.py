@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import click
+
 from rota import __version__
 from rota.errors import RotaError
+from rota.logging import escaped
 
 TIMEOUT = 30.0  # seconds
 DEFAULT_URL = "http://127.0.0.1:8420"
@@ -109,6 +112,11 @@ def call(method: str, path: str, body: object = None, to: Target | None = None) 
         connection.close()
 
 
+def tell(line: str, *, err: bool = False) -> None:
+    """Print one line of what the hub said: whatever it holds, a terminal shows it and does not obey it."""
+    click.echo(escaped(line).rstrip(), err=err)
+
+
 def _connection(url: str) -> http.client.HTTPConnection:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -132,4 +140,5 @@ def _document(status: int, data: bytes, url: str) -> Any:
         raise RotaError(f"{url} answers {status}, and not as a hub does: is the address right?")
     if status == HTTPStatus.UNAUTHORIZED:
         raise RotaError("not signed in, or the token is good no longer: run `rota login`, or set ROTA_TOKEN")
-    raise RotaError(f"{document.get('detail') or document['title']} {document.get('remedy', '')}".strip())
+    said = f"{document.get('detail') or document['title']} {document.get('remedy', '')}"
+    raise RotaError(escaped(said.strip()))

@@ -6,7 +6,7 @@ from secrets import token_hex
 
 import click
 
-from rota.cli.client import DEFAULT_URL, Kept, Target, call, credentials_file, keep, target
+from rota.cli.client import DEFAULT_URL, Kept, Target, call, credentials_file, keep, target, tell
 from rota.errors import InputError
 
 DAYS = 90  # that a token of `rota login` is good for
@@ -47,7 +47,7 @@ def command(
         kept = Kept(hub, made["token"], made["id"])
     me = call("GET", "/api/me", to=Target(hub, kept.token))
     keep(kept)
-    click.echo(f"{me['account']} is signed in at {hub}; kept in {credentials_file()}.")
+    tell(f"{me['account']} is signed in at {hub}; kept in {credentials_file()}.")
 
 
 def _host() -> str:

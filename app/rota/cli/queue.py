@@ -7,9 +7,8 @@ from urllib.parse import urlencode
 
 import click
 
-from rota.cli.client import call
+from rota.cli.client import call, tell
 from rota.errors import RotaError
-from rota.logging import escaped
 
 STATES = ("due", "later", "running", "dead")
 
@@ -32,10 +31,10 @@ def show_all(*, kind: str | None, state: str | None, limit: int, as_json: bool) 
     elif not jobs:
         click.echo("No such job.")
     for job in () if as_json else jobs:
-        error = escaped(job["error"] or "").partition(" (")[0][:80]
+        error = (job["error"] or "").partition(" (")[0][:80]
         when = _when(job["run_after"])
         line = f"{job['id']:>8}  {job['kind']:<20}  {job['state']:<7}  {job['attempts']}  {when}  {error}"
-        click.echo(line.rstrip())
+        tell(line)
 
 
 @command.command("show")
@@ -49,7 +48,7 @@ def show(*, job: int, as_json: bool) -> None:
         return
     for name, value in document.items():
         if value is not None:
-            click.echo(f"{name:<15} {escaped(str(value))}")
+            tell(f"{name:<15} {value}")
 
 
 @command.command("retry")
@@ -75,7 +74,7 @@ def _change(verb: str, named: Sequence[int], dead: str | None) -> None:
     changed = call("POST", f"/api/queue/{verb}", {"jobs": named, "dead": dead or ""})["jobs"]
     done = "due now" if verb == "retry" else "dropped"
     for job in changed:
-        click.echo(f"{job}  {done}")
+        tell(f"{job}  {done}")
     left = sorted(set(named) - set(changed))
     if left:
         listed = ", ".join(map(str, left))

@@ -5,7 +5,7 @@ import json
 import click
 
 from rota.access.scopes import Scope
-from rota.cli.client import call
+from rota.cli.client import call, tell
 
 
 @click.group("token")
@@ -31,8 +31,8 @@ def create(name: str, scopes: tuple[str, ...], days: int | None, as_json: bool) 
     if as_json:
         click.echo(json.dumps(made, indent=2))
         return
-    click.echo(made["token"])
-    click.echo(f"Token {made['id']}, {name}: {' '.join(made['scopes'])}", err=True)
+    tell(made["token"])
+    tell(f"Token {made['id']}, {name}: {' '.join(made['scopes'])}", err=True)
 
 
 @command.command("list")
@@ -50,7 +50,7 @@ def show(everybody: bool, as_json: bool) -> None:  # noqa: FBT001
         until = (token["expires_at"] or "for ever")[:10]
         name = f"{token['account']}/{token['name']}"
         line = f"{token['id']:>6}  {name:<40}  {token['state']:<8}  {until:<10}  {' '.join(token['scopes'])}"
-        click.echo(line.rstrip())
+        tell(line)
 
 
 @command.command("revoke")

@@ -37,7 +37,7 @@ def create(*, url: str, kinds: tuple[str, ...], app: str, secret_file: Path | No
         click.echo(json.dumps(made, indent=2))
         return
     _show(made["webhook"])
-    click.echo(f"{'secret':<12} {made['secret']}")
+    _say(f"{'secret':<12} {made['secret']}")
     click.echo("Give the secret to the receiver now: it is not shown again.")
 
 
@@ -53,7 +53,7 @@ def show_all(*, as_json: bool) -> None:
     for webhook in () if as_json else webhooks:
         state = "active" if webhook["active"] else "paused"
         kinds, app = ", ".join(webhook["kinds"]), webhook["app"] or "all apps"
-        click.echo(f"{webhook['id']}  {state}  {kinds}  {app}  {webhook['url']}")
+        _say(f"{webhook['id']}  {state}  {kinds}  {app}  {webhook['url']}")
 
 
 @command.command("show")
@@ -117,18 +117,16 @@ def ping(webhook: str) -> None:
 @as_json
 def deliveries(*, webhook: str, limit: int, as_json: bool) -> None:
     """List what a webhook was told, the newest first, and what came of it."""
-    from rota.logging import escaped
-
     found = _call("GET", f"{_path(webhook)}/deliveries?limit={limit}")["deliveries"]
     if as_json:
         click.echo(json.dumps(found, indent=2))
     elif not found:
         click.echo(f"Nothing yet: `rota webhook ping {webhook}` sends something.")
     for each in () if as_json else found:
-        result = escaped(each["reason"]) or each["status"] or "-"
+        result = each["reason"] or each["status"] or "-"
         next_at = f"  next try {each['next_at']}" if each["next_at"] else ""
         line = f"{each['id']:>8}  {each['kind']:<24}  {each['state']:<9}  {each['tries']}  {result}{next_at}"
-        click.echo(line)
+        _say(line)
 
 
 @command.command("redeliver")
@@ -153,6 +151,12 @@ def _call(method: str, path: str, body: object = None) -> Any:
     return call(method, path, body)
 
 
+def _say(line: str) -> None:
+    from rota.cli.client import tell
+
+    tell(line)
+
+
 def _path(webhook: str) -> str:
     return f"{API}/{quote(webhook, safe='')}"
 
@@ -160,10 +164,8 @@ def _path(webhook: str) -> str:
 def _show(webhook: dict[str, Any]) -> None:
     for name, value in webhook.items():
         text = ", ".join(value) if isinstance(value, list) else value
-        click.echo(f"{name:<12} {text}".rstrip())
+        _say(f"{name:<12} {text}")
 
 
 def _tell(delivery: dict[str, Any], webhook: str) -> None:
-    click.echo(
-        f"{delivery['id']}  {delivery['state']}: `rota webhook deliveries {webhook}` shows what comes of it"
-    )
+    _say(f"{delivery['id']}  {delivery['state']}: `rota webhook deliveries {webhook}` shows what comes of it")

@@ -15,6 +15,7 @@ MAX_POOL = 100
 MAX_DAYS = 36_500
 
 _MAIL = re.compile(r"[A-Za-z0-9._%+'/=~-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?", re.ASCII)
+_KEY = re.compile(r"[A-Za-z0-9_-]{43}=?", re.ASCII)  # 32 bytes in base64url
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 # PostgreSQL folds unquoted names and cuts them at 63 bytes; a name within these
 # bounds means the same quoted and unquoted.
@@ -57,6 +58,9 @@ def _webhooks(settings: Settings) -> Iterator[tuple[str, str]]:
             ipaddress.ip_network(network)
         except ValueError:
             yield "webhooks.allow", f'"{network}" is no network, as 10.1.0.0/16 or fd00:1::/32'
+    keys = settings.webhooks.key.reveal()
+    if keys and not all(_KEY.fullmatch(key.strip()) for key in keys.split(",")):
+        yield "webhooks.key", "no key that `rota webhook key` makes; several have commas between"
 
 
 def _mail(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from rota.store.deliveries import Deliveries, Due
 
 LOOK = 5.0  # seconds between two looks that nobody asked for
 EACH = 4  # tries of one webhook at once, so that a slow receiver leaves room for the others
-MOST = 32  # tries at once
+MOST = 64  # tries at once
 
 
 class HooksWorker:

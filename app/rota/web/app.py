@@ -28,7 +28,7 @@ from rota.web.openapi import OpenApiResource
 from rota.web.pages import Pages
 from rota.web.peer import Peers
 from rota.web.problems import Problems
-from rota.web.request import Measure, RequestId, StrictHost
+from rota.web.request import Measure, RequestId, StrictHost, StrictPath
 from rota.web.sign_in import Doorman
 
 
@@ -43,7 +43,9 @@ def create_routes(hub: Hub) -> Routes:
     limits = RateLimits(hub.settings.limits)
     cookie = SessionCookie(peers)
     credentials = Credentials(hub, cookie)
-    app: App = falcon.asgi.App(middleware=(Lifespan(hub), RequestId(), StrictHost(), Measure(metrics)))
+    app: App = falcon.asgi.App(
+        middleware=(Lifespan(hub), RequestId(), StrictHost(), Measure(metrics), StrictPath())
+    )
     routes = Routes(app)
     app.add_middleware(Guard(routes, credentials.caller, peers, limits))
     pages = Pages(hub, routes)

@@ -52,6 +52,15 @@ class StrictHost:
             )
 
 
+class StrictPath:
+    """Refuses a path with NUL in it: nothing is called so, and PostgreSQL takes no such text."""
+
+    async def process_request(self, req: Request, resp: Response) -> None:
+        """Raise 404."""
+        if "\0" in req.path:
+            raise falcon.HTTPNotFound
+
+
 class Measure:
     """Counts and times each request by its route, never by its raw path."""
 

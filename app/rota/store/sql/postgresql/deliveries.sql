@@ -3,7 +3,8 @@ INSERT INTO deliveries (webhook, entry, act, kind, body)
 VALUES (%(webhook)s, %(entry)s, %(act)s, %(kind)s, %(body)s) ON CONFLICT (webhook, act) DO NOTHING
 
 -- name: waiting
--- The first few of each webhook, so that one that is slow leaves room for the others.
+-- The first few of each webhook, the first of each before the second of any: those of many slow ones,
+-- which stay here while they are under way, leave room for the others.
 SELECT delivery.id, delivery.webhook, delivery.act, delivery.body, delivery.state, delivery.tries, delivery.job,
        webhooks.url, webhooks.secret, webhooks.active
 FROM (
@@ -12,7 +13,7 @@ FROM (
 ) AS delivery
 JOIN webhooks ON webhooks.id = delivery.webhook
 WHERE webhooks.active AND place <= %(each)s
-ORDER BY delivery.id LIMIT %(limit)s
+ORDER BY place, delivery.id LIMIT %(limit)s
 
 -- name: one
 SELECT delivery.id, delivery.webhook, delivery.act, delivery.body, delivery.state, delivery.tries, delivery.job,
