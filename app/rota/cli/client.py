@@ -139,6 +139,6 @@ def _document(status: int, data: bytes, url: str) -> Any:
     if not isinstance(document, dict) or "title" not in document:
         raise RotaError(f"{url} answers {status}, and not as a hub does: is the address right?")
     if status == HTTPStatus.UNAUTHORIZED:
-        raise RotaError("not signed in: run `rota login`, or set ROTA_TOKEN")
+        raise RotaError("not signed in, or the token is good no longer: run `rota login`, or set ROTA_TOKEN")
     said = f"{document.get('detail') or document['title']} {document.get('remedy', '')}"
     raise RotaError(escaped(said.strip()))
