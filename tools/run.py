@@ -81,7 +81,7 @@ def _first_administrator(settings: Settings) -> str:
         return True
 
     try:
-        made = with_database(settings, make)
+        made = with_database(settings, make, begin=True)
     except RotaError as error:
         return f"  No administrator could be made: {error}\n"
     except click.Abort:  # told to stop meanwhile

@@ -17,10 +17,11 @@ class DatabaseHealth:
 
 @dataclass(frozen=True, kw_only=True)
 class TlogHealth:
-    """Whether the transparency log can be used; `size` is that of the last look."""
+    """Whether the transparency log can be used, and how many entries there were at the last look."""
 
     reason: str = ""
     size: int = 0
+    published: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +68,11 @@ class Health:
             "database": database,
             "tlog": {
                 "reachable": not self.tlog.reason,
-                **({"reason": self.tlog.reason} if self.tlog.reason else {"size": self.tlog.size}),
+                **(
+                    {"reason": self.tlog.reason}
+                    if self.tlog.reason
+                    else {"size": self.tlog.size, "published": self.tlog.published}
+                ),
             },
             "draining": self.draining,
         }

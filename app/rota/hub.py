@@ -3,8 +3,8 @@
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import structlog
 
@@ -25,11 +25,7 @@ from rota.store.database import Database, Pulse
 from rota.store.jobs import Count
 from rota.store.migrations import program_schema, refuse_if_too_new
 from rota.tlog.log import Tlog
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from rota.tlog.segments import Tail
+from rota.tlog.publication import Publication
 
 REFRESH = 2.0  # seconds between two looks at the database
 LATE = 2.0  # seconds after which the database counts as not answering
@@ -92,7 +88,7 @@ class Hub:
         self._told: Hashable = None  # what pages were last told
         self._background: asyncio.Task[None] | None = None
         self._pulse: asyncio.Task[Pulse] | None = None
-        self._look_of_tlog: asyncio.Task[Tail] | None = None
+        self._look_of_tlog: asyncio.Task[TlogHealth] | None = None
 
     @property
     def health(self) -> Health:
@@ -198,16 +194,21 @@ class Hub:
     async def _look_at_tlog(self) -> TlogHealth:
         """Look where the tlog ends. One look at a time: its thread hangs as long as the files do."""
         if self._look_of_tlog is None:
-            self._look_of_tlog = asyncio.create_task(self.tlog.head(), name="hub.tlog")
+            self._look_of_tlog = asyncio.create_task(self._tlog_now(), name="hub.tlog")
         done, _ = await asyncio.wait({self._look_of_tlog}, timeout=LATE)
         known = self._health.tlog
         if not done:
             return replace(known, reason=f"no answer within {LATE:.0f} s")
         look, self._look_of_tlog = self._look_of_tlog, None
         try:
-            return TlogHealth(size=look.result().position.size)
+            return look.result()
         except RotaError as error:
             return replace(known, reason=str(error))
+
+    async def _tlog_now(self) -> TlogHealth:
+        tail = await self.tlog.head()
+        publication = Publication(self.settings.tlog_directory)
+        return TlogHealth(size=tail.position.size, published=await asyncio.to_thread(publication.size))
 
     def _note_tlog(self, tlog: TlogHealth) -> None:
         if tlog.reason and tlog.reason != self._health.tlog.reason:

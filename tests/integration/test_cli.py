@@ -143,6 +143,7 @@ def test_a_database_that_is_closed_leaves_one_file(tmp_path: Path) -> None:
 
 class TestBackup:
     def test_made_listed_and_verified(self, tmp_path: Path, environ: Mapping[str, str]) -> None:
+        assert run(["migrate"], environ).returncode == 0
         before = run(["backup", "list"], environ)
         assert before.stdout == "No backup yet: `rota backup now` makes one.\n"
 
@@ -192,6 +193,7 @@ class TestBackup:
 
     @SQLITE
     def test_damage_is_found(self, environ: Mapping[str, str]) -> None:
+        assert run(["migrate"], environ).returncode == 0
         path = Path(run(["backup", "now"], environ).stdout.split()[0])
         whole = bytearray(path.read_bytes())
         whole[len(whole) // 2] ^= 0xFF
@@ -204,6 +206,7 @@ class TestBackup:
 
     @SQLITE
     def test_damage_of_one_does_not_hide_the_others(self, environ: Mapping[str, str]) -> None:
+        assert run(["migrate"], environ).returncode == 0
         made = [Path(run(["backup", "now"], environ).stdout.split()[0]) for _ in range(3)]
         for path in made[:2]:
             path.write_bytes(path.read_bytes()[:-40])
@@ -215,6 +218,7 @@ class TestBackup:
 
     @SQLITE
     def test_one_that_is_missing_is_said_to_be(self, environ: Mapping[str, str]) -> None:
+        assert run(["migrate"], environ).returncode == 0
         path = Path(run(["backup", "now"], environ).stdout.split()[0])
         path.unlink()
         assert run(["backup", "list"], environ).stdout.split()[1] == "missing"
@@ -249,3 +253,14 @@ def test_no_settings_error_shows_a_traceback(tmp_path: Path) -> None:
         assert done.stderr.startswith("rota: ")
         assert "Traceback" not in done.stderr
         assert "pa%ss" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [("admin", "list"), ("backup", "list"), ("backup", "now")])
+def test_a_command_in_the_wrong_directory_begins_no_hub_there(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    said = run([*command, "--data", str(tmp_path / "elsewhere")])
+    assert said.returncode == 78
+    assert "there is no hub in" in said.stderr
+    assert "--data" in said.stderr
+    assert list(tmp_path.iterdir()) == []

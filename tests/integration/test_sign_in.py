@@ -228,5 +228,7 @@ class TestAdmin:
     def test_the_list_shows_who_there_is(self, environ: dict[str, str], tmp_path: Path) -> None:
         listed = run(["admin", "list"], environ).stdout.splitlines()
         assert "reader good hub:read" in [" ".join(line.split()) for line in listed]
-        fresh = run(["admin", "list"], {"ROTA_SERVER_DATA": str(tmp_path / "fresh")})
+        nobody = {"ROTA_SERVER_DATA": str(tmp_path / "fresh")}
+        assert run(["migrate"], nobody).returncode == 0
+        fresh = run(["admin", "list"], nobody)
         assert "No account yet: `rota admin create NAME`" in fresh.stdout

@@ -285,3 +285,7 @@ def test_a_log_that_is_an_older_copy_is_told_of_by_health(tmp_path: Path, hubs: 
     hubs.append(hub)
     said = wait_for(lambda: hub.health().get("failing") or {}, 20)
     assert "Nothing is signed" in said["tlog.checkpointer"]
+
+
+def test_health_says_how_much_of_the_log_is_published(hub: Hub) -> None:
+    wait_for(lambda: hub.health()["tlog"].get("published") == hub.health()["tlog"]["size"] >= COUNT, 20)

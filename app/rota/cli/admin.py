@@ -37,7 +37,9 @@ def create(name: str, password_stdin: bool, data: str | None, file: Path | None)
     kept = hashed(_password(from_stdin=password_stdin))
     details = {"scopes": [Scope.ADMIN.value]}
     act = bytes(Act(kind="account.create", actor=ACTOR, subject=f"account:{name}", details=details))
-    with_database(settings, lambda database: Accounts(database).create(name, kept, [Scope.ADMIN], act))
+    with_database(
+        settings, lambda database: Accounts(database).create(name, kept, [Scope.ADMIN], act), begin=True
+    )
     click.echo(f"{name} is an administrator.")
 
 

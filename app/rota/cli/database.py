@@ -9,6 +9,7 @@ from typing import TypeVar
 import click
 
 from rota import wiring
+from rota.errors import ConfigurationError
 from rota.logging import configure
 from rota.settings import Settings
 from rota.store.database import Database
@@ -17,11 +18,17 @@ T = TypeVar("T")
 _STOPS = (signal.SIGTERM, signal.SIGHUP)
 
 
-def with_database(settings: Settings, work: Callable[[Database], Awaitable[T]]) -> T:
+def with_database(settings: Settings, work: Callable[[Database], Awaitable[T]], *, begin: bool = False) -> T:
     """Open the database, migrating it if need be, and return what the work on it gives.
 
-    A command speaks by what it prints: only warnings are logged.
+    Only with `begin` may it be a new hub's; else raises ConfigurationError where
+    there is none. A command speaks by what it prints: only warnings are logged.
     """
+    if settings.sqlite and not begin and not settings.sqlite_path.exists():
+        raise ConfigurationError(
+            f"there is no hub in {settings.sqlite_path.parent.resolve()}: say with --data where it is; "
+            "`rota serve` begins one"
+        )
 
     async def opened() -> T:
         _end_gently()

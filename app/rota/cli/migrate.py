@@ -14,5 +14,5 @@ def command(data: str | None, file: Path | None) -> None:
     from rota.cli.database import with_database
 
     settings = settings_from(file, data).settings
-    pulse = with_database(settings, lambda database: database.pulse())
+    pulse = with_database(settings, lambda database: database.pulse(), begin=True)
     click.echo(f"{pulse.server}: schema {pulse.schema}")

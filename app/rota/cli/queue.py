@@ -29,7 +29,7 @@ def show_all(*, kind: str | None, state: str | None, limit: int, as_json: bool) 
     if as_json:
         click.echo(json.dumps([_shown(job) for job in jobs], indent=2))
     elif not jobs:
-        click.echo("No such job.")
+        click.echo("No such job." if kind or state else "No job is on the queue.")
     for job in () if as_json else jobs:
         error = (job["error"] or "").partition(" (")[0][:80]
         when = _when(job["run_after"])

@@ -5,8 +5,10 @@ import os
 import secrets
 from pathlib import Path
 
-from rota.errors import DamagedError
+from rota.errors import DamagedError, MalformedError
+from rota.tlog.checkpoint import parse_checkpoint
 from rota.tlog.disk import make_directories, sync_directory
+from rota.tlog.notes import parse_note
 from rota.tlog.tiles import Tile
 
 DIRECTORY = "pub"
@@ -40,6 +42,14 @@ class Publication:
             return (self._root / CHECKPOINT).read_bytes()
         except FileNotFoundError:
             return None
+
+    def size(self) -> int:
+        """Return how many entries the published checkpoint has, 0 where none can be read."""
+        data = self.checkpoint()
+        try:
+            return parse_checkpoint(parse_note(data).text).size if data else 0
+        except MalformedError:
+            return 0
 
     def published_at(self) -> float:
         """Return when the checkpoint was published, in seconds since 1970 by the file server's clock."""

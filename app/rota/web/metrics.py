@@ -94,6 +94,9 @@ class _HubCollector(Collector):
             "rota_tlog_usable", "1 while the log can be used.", value=not health.tlog.reason
         )
         yield GaugeMetricFamily("rota_tlog_entries", "Entries of the log.", value=health.tlog.size)
+        yield GaugeMetricFamily(
+            "rota_tlog_published", "Entries of the newest checkpoint.", value=health.tlog.published
+        )
         yield GaugeMetricFamily("rota_draining", "1 once told to stop.", value=health.draining)
 
 
