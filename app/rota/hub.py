@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -85,7 +84,7 @@ class Hub:
             database=DatabaseHealth(kind="sqlite" if settings.sqlite else "postgresql"),
             started_at=time.time_ns() // 1000,
         )
-        self._told: Hashable = None  # what pages were last told
+        self._told: object = None  # what pages were last told
         self._background: asyncio.Task[None] | None = None
         self._pulse: asyncio.Task[Pulse] | None = None
         self._look_of_tlog: asyncio.Task[TlogHealth] | None = None
