@@ -106,8 +106,8 @@ def processes() -> list[tuple[int, list[bytes]]]:
 
 def test_a_holder_that_lives_on_is_named(tmp_path: Path) -> None:
     hold = begin("hold", tmp_path, SOON, "--alone", "--stay")
-    contend = begin("contend", tmp_path, "--patience=1", "--alone", "--stay")
-    assert "neither let the lock go nor died within 1 s" in end(contend)["message"]
+    contend = begin("contend", tmp_path, "--patience=5", "--alone", "--stay")
+    assert "neither let the lock go nor died within 5 s" in end(contend)["message"]
     hold.terminate()
     hold.communicate(timeout=60)
 
