@@ -260,12 +260,12 @@ async def test_a_job_longer_than_its_lease_is_renewed_and_run_once(
         await ended.wait()
 
     record = Record(long)
-    one, two = (make(Kind("deploy.step", record, lease=2.0)) for _ in range(2))
+    one, two = (make(Kind("deploy.step", record, lease=4.0)) for _ in range(2))
     one.start()
     two.start()
     await one.put("deploy.step")
     loop = asyncio.get_running_loop()
-    end = loop.time() + 5.0
+    end = loop.time() + 8.0
     while loop.time() < end:
         await asyncio.sleep(0.05)
         assert record.most <= 1

@@ -25,6 +25,8 @@ def with_database(settings: Settings, work: Callable[[Database], Awaitable[T]], 
     there is none. A command speaks by what it prints: only warnings are logged.
     """
     if settings.sqlite and not begin and not settings.sqlite_path.exists():
+        if settings.server.data.exists():
+            wiring.prepare_directories(settings)  # which may have more to say
         raise ConfigurationError(
             f"there is no hub in {settings.sqlite_path.parent.resolve()}: say with --data where it is; "
             "`rota serve` begins one"
