@@ -18,7 +18,7 @@ from rota.settings.describe import describe
 from rota.store.accounts import Account, Accounts, Change
 from rota.tlog.records import Logged
 from rota.web.bodies import answered, is_form, received, see
-from rota.web.endpoint import HTML, Answer, Routes, endpoint
+from rota.web.endpoint import HTML, ON_TO_PAGE, Answer, Routes, endpoint
 from rota.web.pages import Pages
 
 PAGE = "/settings"
@@ -73,7 +73,7 @@ class AccountsResource:
         "Make an account",
         answers={
             201: Answer("The account.", document=AccountDocument),
-            303: Answer("A form: on to the page.", media=""),
+            303: ON_TO_PAGE,
         },
         body=NewAccount,
         form=True,

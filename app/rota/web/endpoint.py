@@ -27,6 +27,10 @@ class Answer:
     media: str = JSON
 
 
+# What a browser's form gets where a program gets a document.
+ON_TO_PAGE = Answer("A form: on to the page.", media="")
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """One route and method.

@@ -16,7 +16,7 @@ from rota.hub import Hub
 from rota.store.accounts import Accounts, Change
 from rota.tlog.records import Logged
 from rota.web.bodies import answered, is_form, received, see
-from rota.web.endpoint import Answer, Routes, endpoint
+from rota.web.endpoint import ON_TO_PAGE, Answer, Routes, endpoint
 from rota.web.problems import Problem
 from rota.web.sign_in import WRONG, Doorman
 from rota.web.tokens import PAGE, Days, IssuedToken, Issuer, NewToken
@@ -69,7 +69,7 @@ class MeResource:
     @endpoint(
         Gate.SIGNED_IN,
         "Change your own password; ends your other sessions",
-        answers={204: Answer("It is changed.", media=""), 303: Answer("A form: on to the page.", media="")},
+        answers={204: Answer("It is changed.", media=""), 303: ON_TO_PAGE},
         body=NewPassword,
         form=True,
     )

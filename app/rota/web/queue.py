@@ -14,7 +14,7 @@ from rota.hub import Hub
 from rota.store.jobs import MOST_DEAD, JobRecord, Jobs, State
 from rota.tlog.records import Logged
 from rota.web.bodies import answered, is_form, queried, received, see
-from rota.web.endpoint import HTML, NUMBER, Answer, Routes, endpoint
+from rota.web.endpoint import HTML, NUMBER, ON_TO_PAGE, Answer, Routes, endpoint
 from rota.web.pages import Pages
 
 PAGE = "/queue"
@@ -142,7 +142,7 @@ class QueueChangeResource:
         "Make jobs due now, dead ones with every attempt before them; one that runs is left alone",
         answers={
             200: Answer("The jobs.", document=Changed),
-            303: Answer("A form: on to the page.", media=""),
+            303: ON_TO_PAGE,
         },
         body=Choice,
         form=True,
@@ -156,7 +156,7 @@ class QueueChangeResource:
         "Remove jobs; one that runs is left alone",
         answers={
             200: Answer("The jobs.", document=Changed),
-            303: Answer("A form: on to the page.", media=""),
+            303: ON_TO_PAGE,
         },
         body=Choice,
         form=True,

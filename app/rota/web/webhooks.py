@@ -13,7 +13,7 @@ from rota.hub import Hub
 from rota.store.deliveries import Deliveries, Delivery
 from rota.store.webhooks import Change, Webhook, Webhooks
 from rota.web.bodies import answered, is_form, queried, received, see
-from rota.web.endpoint import HTML, NUMBER, Answer, Routes, endpoint
+from rota.web.endpoint import HTML, NUMBER, ON_TO_PAGE, Answer, Routes, endpoint
 from rota.web.pages import Pages
 
 PAGE = "/webhooks"
@@ -246,7 +246,7 @@ class DeliveriesResource:
         "Tell a webhook of this very request",
         answers={
             202: Answer("The delivery, which is tried within a second.", DeliveryDocument),
-            303: Answer("A form: on to the page.", media=""),
+            303: ON_TO_PAGE,
         },
         form=True,
     )
@@ -259,7 +259,7 @@ class DeliveriesResource:
         "Try a delivery again now",
         answers={
             202: Answer("The delivery.", DeliveryDocument),
-            303: Answer("A form: on to the page.", media=""),
+            303: ON_TO_PAGE,
         },
         form=True,
     )
