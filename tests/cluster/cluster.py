@@ -1,15 +1,19 @@
 """The cluster under test, from outside: its hosts, its database, its /health, and who holds which lock."""
 
 import json
+import os
 import re
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.inventory import Host, Inventory
+from tests.cluster.inventory import ROOT, Host, Inventory
 from tests.lab.labctl import Labctl
 
 from rota.coordination.keys import leader_key
@@ -102,6 +106,30 @@ class Cluster:
         """Run one of our programs on a host."""
         text = (INSIDE / f"{name}.py").read_text()
         return self.on(host, "/usr/bin/python3", "-I", "-c", text, *arguments)
+
+    def beside(self, module: str, *arguments: str, **variables: str) -> "subprocess.Popen[str]":
+        """Start one of our modules on the lab's network; both its input and its output are the caller's."""
+        return subprocess.Popen(
+            self.labctl.argv("net", "--", sys.executable, "-m", module, *arguments),
+            cwd=ROOT,
+            env={**os.environ, **variables},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    @contextmanager
+    def meanwhile(self, module: str, *arguments: str, **variables: str) -> Iterator[list[str]]:
+        """Have one of our modules run for the length of the block; then the list holds what it printed."""
+        said: list[str] = []
+        process = self.beside(module, *arguments, **variables)
+        try:
+            yield said
+            said.append(process.communicate(timeout=LONGEST)[0])
+        except BaseException:
+            process.kill()
+            process.communicate(timeout=10)
+            raise
 
     def psql(self, statement: str) -> str:
         """Run a statement as the database's own superuser, on the primary."""

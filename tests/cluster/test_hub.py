@@ -4,10 +4,7 @@ The tests stand in an order: a fault strikes, and then what was shown before is 
 """
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,15 +62,8 @@ class Receiver:
     """The program that takes webhooks, and what it took so far."""
 
     def __init__(self, cluster: Cluster, file: Path) -> None:
-        program = [sys.executable, "-m", "tests.cluster.hooks", RECEIVER, str(PORT), str(file)]
         self._file = file
-        self._process = subprocess.Popen(
-            cluster.labctl.argv("net", "--", *program),
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self._process = cluster.beside("tests.cluster.hooks", RECEIVER, str(PORT), str(file))
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "ready\n"
 
@@ -207,23 +197,10 @@ def acting(desk: Desk, made: list[str]) -> Iterator[None]:
     """Keep clients acting through the proxy for the length of the block; note what was answered."""
     cluster = desk.cluster
     name = cluster.inventory.variables["haproxy_hub_name"]
-    argv = [sys.executable, "-m", "tests.cluster.acting", cluster.inventory.primary.address, name]
-    process = subprocess.Popen(
-        cluster.labctl.argv("net", "--", *argv),
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "ROTA_TOKEN": desk.token},
-    )
-    try:
+    address = cluster.inventory.primary.address
+    with cluster.meanwhile("tests.cluster.acting", address, name, ROTA_TOKEN=desk.token) as said:
         yield
-        said, _ = process.communicate(timeout=60)
-    except BaseException:
-        process.kill()
-        process.communicate(timeout=10)
-        raise
-    tally = json.loads(said)
+    tally = json.loads(said[0])
     assert tally["failed"] == []
     made += tally["made"]
 

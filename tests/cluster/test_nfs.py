@@ -6,13 +6,13 @@ tests stand in an order: the later ones lose a machine.
 
 import json
 import os
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.cluster import machines as lab
 from tests.cluster.machines import DIRECTORY, EXPORT, ONE, OPTIONS, SERVER, SOURCE, TWO, Machines, proof
+from tests.support.wait import wait_for
 
 pytestmark = pytest.mark.lab
 LEASE = 15.0  # seconds, as the role's nfs.conf says
@@ -150,10 +150,8 @@ def test_the_lock_of_a_host_that_is_cut_off_is_free_after_the_lease(
     assert LEASE / 2 < seconds < 4 * LEASE
     machines.labctl("heal", ONE)
     # The old holder learns of it by its first write, and what the next holder wrote stands.
-    deadline = time.monotonic() + lab.LONGEST
-    while machines.attempt(ONE, "grep", "-q", '"lost"', pairs[0].result).returncode:
-        assert time.monotonic() < deadline
-        time.sleep(1)
+    lost = ("grep", "-q", '"lost"', pairs[0].result)
+    wait_for(lambda: machines.attempt(ONE, *lost).returncode == 0, lab.LONGEST)
     result = json.loads(machines.run(ONE, "cat", pairs[0].result))
     print(f"the old holder: {result['rounds']}")
     assert result["rounds"] == [{"lost": "lost Input/output error"}]

@@ -30,23 +30,10 @@ UNHEALTHY = 10  # seconds that a broken build has to become healthy
 def asking(cluster: Cluster) -> Iterator[Tally]:
     """Keep clients asking for the length of the block; the tally is complete, and printed, at its end."""
     name = cluster.inventory.variables["haproxy_hub_name"]
-    argv = [sys.executable, "-m", "tests.cluster.client", cluster.inventory.primary.address, name]
     tally = Tally()
-    process = subprocess.Popen(
-        cluster.labctl.argv("net", "--", *argv),
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
+    with cluster.meanwhile("tests.cluster.client", cluster.inventory.primary.address, name) as said:
         yield tally
-        said, _ = process.communicate(timeout=60)
-    except BaseException:
-        process.kill()
-        process.communicate(timeout=10)
-        raise
-    vars(tally).update(vars(Tally.from_json(said)))
+    vars(tally).update(vars(Tally.from_json(said[0])))
     print(f"\n{tally.summary()}")
 
 

@@ -1,8 +1,6 @@
 """One run of faults against a cluster: its receiver, its figures, and what must hold after each fault."""
 
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,7 +8,7 @@ from pathlib import Path
 
 from tests.cluster.cluster import Cluster, Holder, unsettled
 from tests.cluster.history import SECOND, Act, broken, last, newest, successor
-from tests.cluster.inventory import ROOT, Host
+from tests.cluster.inventory import Host
 from tests.support.wait import wait_for
 
 PORT = 8600  # molecule/failover/files/probe.py sends here
@@ -23,14 +21,7 @@ class Receiver:
 
     def __init__(self, cluster: Cluster, file: Path) -> None:
         """Start it on the lab's network and wait until it listens."""
-        program = [sys.executable, "-m", "tests.cluster.receiver", "0.0.0.0", str(PORT), str(file)]  # noqa: S104
-        self._process = subprocess.Popen(
-            cluster.labctl.argv("net", "--", *program),
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self._process = cluster.beside("tests.cluster.receiver", "0.0.0.0", str(PORT), str(file))  # noqa: S104
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "ready\n"
         self._lines = file.open()
