@@ -1,5 +1,6 @@
 """Fixtures that every part of the suite may use."""
 
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -11,6 +12,11 @@ from tests.support.settings import postgres_settings, sqlite_settings
 from rota import wiring
 from rota.settings import Settings
 from rota.store.database import Database
+
+# What whoever started the tests ignores, as nohup and a shell's background do, their programs would ignore too.
+for _number in (signal.SIGHUP, signal.SIGINT):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
