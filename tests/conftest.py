@@ -13,7 +13,7 @@ from rota import wiring
 from rota.settings import Settings
 from rota.store.database import Database
 
-# What whoever started the tests ignores, as nohup and a shell's background do, their programs would ignore too.
+# What whoever started the tests ignores, as nohup does, their programs would ignore too.
 for _number in (signal.SIGHUP, signal.SIGINT):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
