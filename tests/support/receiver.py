@@ -89,6 +89,8 @@ async def serving(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncItera
         task = asyncio.current_task()
         assert task is not None
         open_now.add(task)
+        # Also where it is cancelled in its last moment: whoever waits would wait for ever.
+        task.add_done_callback(open_now.discard)
         try:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 await serve(reader, writer)
@@ -98,16 +100,15 @@ async def serving(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncItera
             writer.close()
             with contextlib.suppress(ConnectionError, ssl.SSLError):
                 await writer.wait_closed()
-            open_now.discard(task)
 
     server = await asyncio.start_server(one, "127.0.0.1", 0, ssl=tls)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        for task in tuple(open_now):
-            task.cancel()
         while open_now:
+            for task in tuple(open_now):
+                task.cancel()
             await asyncio.wait(tuple(open_now))
 
 
