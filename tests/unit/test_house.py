@@ -23,14 +23,18 @@ LONG: dict[str, str] = {}
 # What a module may import, from the bottom up: only what stands in a lower
 # line, or belongs to its own entry. The longest entry that fits decides.
 LAYERS: list[set[str]] = [
-    {"rota", "rota.errors", "rota.secret", "rota.roles", "rota.logging"},
+    {"rota", "rota.errors", "rota.secret", "rota.roles", "rota.logging", "rota.rootd"},
     {"rota.coordination.epoch", "rota.coordination.keys", "rota.coordination.tenure", "rota.tlog"},
-    {"rota.access", "rota.live", "rota.rooms"},
+    {"rota.access", "rota.live", "rota.rooms", "rota.archive", "rota.wire"},
+    {"rota.placement"},
     {"rota.settings", "rota.store", "rota.drivers", "rota.coordination.locks", "rota.health"},
     {"rota.coordination"},
     {"rota.acts"},
     {"rota.mail"},
-    {"rota.hooks", "rota.backups"},
+    {"rota.hooks", "rota.backups", "rota.artifacts", "rota.configuration", "rota.servers", "rota.logs"},
+    {"rota.releases"},
+    {"rota.builds", "rota.link", "rota.routing"},
+    {"rota.deploys", "rota.agent"},
     {"rota.tasks", "rota.hub"},
     {"rota.wiring"},
     {"rota.web"},

@@ -13,6 +13,11 @@ class Scope(StrEnum):
     QUEUE_WRITE = "queue:write"
     WEBHOOKS_READ = "webhooks:read"
     WEBHOOKS_WRITE = "webhooks:write"
+    SERVERS_READ = "servers:read"
+    SERVERS_WRITE = "servers:write"
+    APPS_READ = "apps:read"
+    APPS_WRITE = "apps:write"
+    LOGS_READ = "logs:read"
     ROOMS_WRITE = "rooms:write"
     ADMIN = "admin"
 

@@ -94,6 +94,70 @@ class MailSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServersSettings:
+    """Servers that run apps, and the agents on them."""
+
+    key: Secret
+    hub: str
+    address: str
+    report_every: int
+    key_overlap: int
+    local: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacementSettings:
+    """Where instances may run."""
+
+    database_latency_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactsSettings:
+    """What builds made, and how long it is kept."""
+
+    directory: str
+    mirrors: tuple[str, ...]
+    keep_releases: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildsSettings:
+    """Builds on the primary."""
+
+    time_limit: int
+    memory_mb: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigurationSettings:
+    """Apps' configuration at rest."""
+
+    key: Secret
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoutingSettings:
+    """How requests reach apps."""
+
+    proxy: str
+    domain: str
+    directory: str
+    socket: str
+    gate_key: Secret
+    acme_directory: str
+    acme_contact: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogsSettings:
+    """Apps' output on the primary."""
+
+    directory: str
+    keep_mb: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Every setting in force. Sections are attributes, keys are theirs."""
 
@@ -105,6 +169,13 @@ class Settings:
     limits: Limits
     webhooks: WebhookSettings
     mail: MailSettings
+    servers: ServersSettings
+    placement: PlacementSettings
+    artifacts: ArtifactsSettings
+    builds: BuildsSettings
+    configuration: ConfigurationSettings
+    routing: RoutingSettings
+    logs: LogsSettings
 
     @property
     def sqlite(self) -> bool:
@@ -145,6 +216,21 @@ class Settings:
         return Path(self.tlog.directory) if self.tlog.directory else self.server.data / "tlog"
 
     @property
+    def artifacts_directory(self) -> Path:
+        """Where artifacts lie."""
+        return Path(self.artifacts.directory) if self.artifacts.directory else self.server.data / "artifacts"
+
+    @property
+    def logs_directory(self) -> Path:
+        """Where apps' output lies."""
+        return Path(self.logs.directory) if self.logs.directory else self.server.data / "logs"
+
+    @property
+    def routing_directory(self) -> Path:
+        """Where the proxy's map, certificates and last good configuration lie."""
+        return Path(self.routing.directory) if self.routing.directory else self.server.data / "routing"
+
+    @property
     def backup_directory(self) -> Path:
         """Where backups are published."""
         return Path(self.backups.destination) if self.backups.destination else self.server.data / "backups"
@@ -159,6 +245,13 @@ SECTIONS: dict[str, type] = {
     "limits": Limits,
     "webhooks": WebhookSettings,
     "mail": MailSettings,
+    "servers": ServersSettings,
+    "placement": PlacementSettings,
+    "artifacts": ArtifactsSettings,
+    "builds": BuildsSettings,
+    "configuration": ConfigurationSettings,
+    "routing": RoutingSettings,
+    "logs": LogsSettings,
 }
 
 

@@ -1,0 +1,1 @@
+"""Archives of sources and artifacts: packed alike everywhere, unpacked with suspicion."""

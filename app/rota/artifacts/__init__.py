@@ -1,0 +1,1 @@
+"""What builds made: kept once under its hash, moved in chunks."""

@@ -1,0 +1,1 @@
+"""From the source of an app to the artifact that runs."""

@@ -1,0 +1,1 @@
+"""Apps' values: sealed at rest, byte for byte the same in the instance."""

@@ -1,0 +1,1 @@
+"""Moving an app to a release, step by step."""

@@ -1,0 +1,1 @@
+"""The only sender of orders to servers."""

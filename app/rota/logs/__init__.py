@@ -1,0 +1,1 @@
+"""Apps' output, from the pipe of an instance to the person who reads it."""

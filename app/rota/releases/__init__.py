@@ -1,0 +1,1 @@
+"""Releases of apps: what was built, with which configuration."""

@@ -1,0 +1,1 @@
+"""The servers that run apps: enrolled, live, or lost."""
