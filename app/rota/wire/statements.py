@@ -32,7 +32,7 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """A value that holds its fields, all of them known, and nothing else."""
 
 
-class Capabilities(Strict, frozen=True):
+class Capabilities(Strict, frozen=True, kw_only=True):
     """What a server offers. `memory` is in bytes; `architecture` as x86_64 or aarch64."""
 
     virtualisation: bool
@@ -41,7 +41,7 @@ class Capabilities(Strict, frozen=True):
     architecture: Annotated[str, Meta(max_length=20)]
 
 
-class Health(Strict, frozen=True):
+class Health(Strict, frozen=True, kw_only=True):
     """How an instance is seen to be well.
 
     `http` answers 200 to 399 at `path`, `tcp` takes a connection, `process` just
@@ -55,14 +55,14 @@ class Health(Strict, frozen=True):
     timeout: Annotated[int, Meta(ge=1, le=60)] = 5
 
 
-class Limits(Strict, frozen=True):
+class Limits(Strict, frozen=True, kw_only=True):
     """What an instance may use: `memory` in bytes, `processors` in thousandths of one; 0 is no limit."""
 
     memory: Count = 0
     processors: Count = 0
 
 
-class Process(Strict, frozen=True):
+class Process(Strict, frozen=True, kw_only=True):
     """One process type of a release. Whoever stops it waits `grace` seconds before it is killed."""
 
     command: Command
@@ -72,7 +72,7 @@ class Process(Strict, frozen=True):
     grace: Annotated[int, Meta(ge=1, le=600)] = 10
 
 
-class Requires(Strict, frozen=True):
+class Requires(Strict, frozen=True, kw_only=True):
     """What an app asks of the servers that run it."""
 
     virtualisation: bool = False
@@ -83,7 +83,7 @@ class Requires(Strict, frozen=True):
     primary: bool = False
 
 
-class ReleaseStatement(Strict, frozen=True):
+class ReleaseStatement(Strict, frozen=True, kw_only=True):
     """What a release is. Its bytes, `rota.releases.statement.written`, are an entry of the log."""
 
     app: AppName
@@ -98,7 +98,7 @@ class ReleaseStatement(Strict, frozen=True):
     environment: dict[str, str] = {}  # what the build says; the configuration wins over it
 
 
-class Enrol(Strict, frozen=True, tag="enrol"):
+class Enrol(Strict, frozen=True, kw_only=True, tag="enrol"):
     """A server completes its enrolment; the envelope is signed by the key that it names."""
 
     name: ServerName
@@ -112,7 +112,7 @@ class Enrol(Strict, frozen=True, tag="enrol"):
     agent_version: Annotated[str, Meta(max_length=60)]
 
 
-class Enrolled(Strict, frozen=True):
+class Enrolled(Strict, frozen=True, kw_only=True):
     """The hub's answer to `enrol`."""
 
     hub: Annotated[str, Meta(max_length=100)]  # its name as audience, hub:…
@@ -125,14 +125,14 @@ class Enrolled(Strict, frozen=True):
     primary_address: str  # which alone may reach instances
 
 
-class Rotate(Strict, frozen=True, tag="rotate"):
+class Rotate(Strict, frozen=True, kw_only=True, tag="rotate"):
     """The sender's new key, signed by the old one; with `ends`, the new key says that the old one ends."""
 
     public_key: Key
     ends: bool = False
 
 
-class Place(Strict, frozen=True, tag="place"):
+class Place(Strict, frozen=True, kw_only=True, tag="place"):
     """An instance belongs on this server, which fetches what it needs.
 
     `statement` is the release statement as it stands in the log, and `proof` its
@@ -149,7 +149,7 @@ class Place(Strict, frozen=True, tag="place"):
     command: Annotated[str, Meta(max_length=4000)] = ""
 
 
-class Start(Strict, frozen=True, tag="start"):
+class Start(Strict, frozen=True, kw_only=True, tag="start"):
     """A placed instance starts with its app's configuration: names, and values in base64."""
 
     instance: InstanceName
@@ -158,7 +158,7 @@ class Start(Strict, frozen=True, tag="start"):
     run: Count = 0
 
 
-class Stop(Strict, frozen=True, tag="stop"):
+class Stop(Strict, frozen=True, kw_only=True, tag="stop"):
     """An instance stops, and its configuration is deleted."""
 
     instance: InstanceName
@@ -166,7 +166,7 @@ class Stop(Strict, frozen=True, tag="stop"):
     run: Count = 0
 
 
-class InstanceReport(Strict, frozen=True):
+class InstanceReport(Strict, frozen=True, kw_only=True):
     """One copy of an instance as its server sees it. `reason` says why it is not well."""
 
     instance: InstanceName
@@ -180,7 +180,7 @@ class InstanceReport(Strict, frozen=True):
     last_lines: Lines = ""
 
 
-class RunReport(Strict, frozen=True):
+class RunReport(Strict, frozen=True, kw_only=True):
     """A one-shot execution as its server sees it; `exit_code` once it has ended, by signal N as 128 + N."""
 
     run: Number
@@ -189,7 +189,7 @@ class RunReport(Strict, frozen=True):
     reason: Line = ""
 
 
-class Load(Strict, frozen=True):
+class Load(Strict, frozen=True, kw_only=True):
     """How busy a server is: the load average of a minute in thousandths, bytes free and all."""
 
     average: Count
@@ -199,7 +199,7 @@ class Load(Strict, frozen=True):
     disk: Count
 
 
-class Report(Strict, frozen=True, tag="report"):
+class Report(Strict, frozen=True, kw_only=True, tag="report"):
     """What a server runs and how it is; also its sign of life. Times are in microseconds."""
 
     instances: list[InstanceReport]
