@@ -50,7 +50,7 @@ class Artifacts:
     @staticmethod
     async def add(tx: Transaction, artifact: str, sha256: str, size: int, kind: Kind) -> None:
         """Say that one is in the store, or that it is of use again."""
-        await tx.run("artifacts.add", hash=artifact, sha256=sha256, size=size, kind=kind)
+        await tx.run("artifacts.add", hash=artifact, sha=sha256, size=size, kind=kind)
 
     @staticmethod
     async def use(tx: Transaction, artifact: str) -> bool:

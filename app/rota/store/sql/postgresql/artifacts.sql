@@ -11,7 +11,7 @@ SELECT hash, sha256, size, kind,
 FROM artifacts WHERE hash = %(hash)s
 
 -- name: add
-INSERT INTO artifacts (hash, sha256, size, kind) VALUES (%(hash)s, %(sha256)s, %(size)s, %(kind)s)
+INSERT INTO artifacts (hash, sha256, size, kind) VALUES (%(hash)s, %(sha)s, %(size)s, %(kind)s)
 ON CONFLICT (hash) DO UPDATE SET used_at = now()
 
 -- name: use

@@ -5,7 +5,7 @@ SELECT hash, sha256, size, kind, created_at, used_at FROM artifacts ORDER BY art
 SELECT hash, sha256, size, kind, created_at, used_at FROM artifacts WHERE hash = :hash
 
 -- name: add
-INSERT INTO artifacts (hash, sha256, size, kind, created_at, used_at) VALUES (:hash, :sha256, :size, :kind, now_us(), now_us())
+INSERT INTO artifacts (hash, sha256, size, kind, created_at, used_at) VALUES (:hash, :sha, :size, :kind, now_us(), now_us())
 ON CONFLICT (hash) DO UPDATE SET used_at = now_us()
 
 -- name: use
