@@ -5,7 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from rota.configuration.vault import Vault
 from rota.errors import TlogError
+from rota.settings import Settings
+from rota.store.configurations import Configurations
+from rota.store.database import Database
+from rota.store.releases import Release, Releases
 from rota.store.tlog import Outbox
 from rota.tlog.publication import Publication
 from rota.tlog.view import AbsentError, Proved, View
@@ -25,16 +30,32 @@ class Provisions(Protocol):
         """Return the values of a release, opened. Raises LookupError, and RotaError where no key opens it."""
 
 
-class NoReleases:
-    """A hub that has no release yet."""
+class KeptReleases:
+    """The releases and the configurations of this hub, opened with its key."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        """Look in this database."""
+        self._releases = Releases(database)
+        self._configurations = Configurations(database)
+        self._vault = Vault(settings)
 
     async def act_of(self, app: str, release: int) -> int:
-        """Find nothing."""
-        raise LookupError(f"{app} has no release {release}")
+        """Return the row of a release's act."""
+        return (await self._find(app, release)).act
 
     async def configuration(self, app: str, release: int) -> Mapping[str, bytes]:
-        """Find nothing."""
-        raise LookupError(f"{app} has no release {release}")
+        """Return the values, opened."""
+        number = (await self._find(app, release)).configuration
+        row = await self._configurations.find(app, number) if number else None
+        if number and row is None:
+            raise LookupError(f"{app} has no configuration {number}")
+        return await asyncio.to_thread(self._vault.open, row)
+
+    async def _find(self, app: str, release: int) -> Release:
+        found = await self._releases.find(app, release)
+        if found is None:
+            raise LookupError(f"{app} has no release {release}")
+        return found
 
 
 class Proofs:

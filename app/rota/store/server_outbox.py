@@ -126,9 +126,7 @@ class ServerOutbox:
     async def explain(self, order: Order, reason: str, fence: Fence) -> None:
         """Note why an order still waits."""
         if reason != order.reason:
-            await self._database.write(
-                lambda tx: tx.run("orders.explain", id=order.id, reason=reason), fence
-            )
+            await self._database.write(lambda tx: tx.run("orders.explain", id=order.id, reason=reason), fence)
 
     @staticmethod
     async def drop(tx: Transaction, server: str, reason: str) -> int:

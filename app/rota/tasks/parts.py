@@ -9,7 +9,7 @@ from rota.coordination.queue.worker import Tally
 from rota.hooks.courier import Courier, Tries
 from rota.hooks.delivering import Delivering, Hearers
 from rota.link.orders import Orders
-from rota.link.provisions import NoReleases, Proofs
+from rota.link.provisions import KeptReleases, Proofs
 from rota.mail.mailer import Mailer
 from rota.mail.notices import Operators
 from rota.settings import Settings
@@ -40,7 +40,10 @@ class Parts:
 
     def orders(self) -> Orders:
         """Return what completes orders to servers."""
-        return Orders(NoReleases(), Proofs(Outbox(self.database), self.settings.tlog_directory))
+        return Orders(
+            KeptReleases(self.settings, self.database),
+            Proofs(Outbox(self.database), self.settings.tlog_directory),
+        )
 
     def delivering(self) -> Delivering:
         """Return what tries deliveries, for one task, which closes it."""
