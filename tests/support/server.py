@@ -111,8 +111,7 @@ class Simulated:
         """Take an order as an agent does."""
         self.envelopes.append(envelope)
         try:
-            if self.memory is None:
-                raise WireError("not enrolled")
+            assert self.memory is not None, "not enrolled"
             sealed = unseal(envelope)
             channel.refuse_illegal(sealed.kind, Side.HUB, Standing.ENROLLED)
             statement = channel.decode(sealed, self.hub_keys)
