@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 import zlib
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import IO, cast
 
@@ -59,15 +59,15 @@ def extract(archive: IO[bytes], directory: int, bounds: Bounds) -> None:
     where the disk fails.
     """
     tree, extended = _Tree(), dict[str, str]()
-    with _plain(archive) as stream:
-        while (block := _exactly(stream, BLOCK)) != bytes(BLOCK):
-            header = _header(block, extended)
-            if header.kind == b"x":
-                extended = _extended(_content(stream, header))
-                continue
-            extended = {}
-            _take(stream, header, directory, tree, bounds)
-        _ends(stream)
+    stream = _plain(archive)
+    while (block := _exactly(stream, BLOCK)) != bytes(BLOCK):
+        header = _header(block, extended)
+        if header.kind == b"x":
+            extended = _extended(_content(stream, header))
+            continue
+        extended = {}
+        _take(stream, header, directory, tree, bounds)
+    _ends(stream)
     for path, target in tree.links:
         _link(directory, path, target)
 
@@ -253,11 +253,11 @@ class _Gzip(gzip.GzipFile):
             raise ArchiveError(f"its compression is damaged: {error}") from error
 
 
-def _plain(archive: IO[bytes]) -> AbstractContextManager[IO[bytes]]:
+def _plain(archive: IO[bytes]) -> IO[bytes]:
     magic = archive.read(2)
     archive.seek(-len(magic), os.SEEK_CUR)
     stream = _Gzip(fileobj=archive, mode="rb") if magic == b"\x1f\x8b" else archive
-    return nullcontext(cast("IO[bytes]", stream))
+    return cast("IO[bytes]", stream)
 
 
 def main() -> None:
