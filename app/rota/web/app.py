@@ -4,14 +4,30 @@ import falcon
 import falcon.asgi
 
 from rota.access.passwords import Passwords
+from rota.acts.key import log_key
 from rota.acts.search import Acts
 from rota.errors import RotaError
 from rota.hub import Hub
 from rota.roles import Role
+from rota.servers.enrolment import Enrolments
 from rota.tlog.disk import LocalDisk
 from rota.tlog.publication import Publication
 from rota.tlog.view import View
-from rota.web import accounts, acts, live, mail, me, queue, rooms, sign_in, tlog, tokens, webhooks
+from rota.web import (
+    accounts,
+    acts,
+    agents,
+    live,
+    mail,
+    me,
+    queue,
+    rooms,
+    servers,
+    sign_in,
+    tlog,
+    tokens,
+    webhooks,
+)
 from rota.web.assets import AssetResource
 from rota.web.cookies import SessionCookie
 from rota.web.credentials import Credentials
@@ -77,6 +93,9 @@ def create_routes(hub: Hub) -> Routes:
         live.add_routes(routes, feed)
         rooms.add_routes(routes, hub, pages, feed.rooms)
         webhooks.add_routes(routes, hub, pages)
+        enrolments = Enrolments(hub.settings, hub.database, hub.tlog, log_key(hub.settings))
+        agents.add_routes(routes, hub, enrolments)
+        servers.add_routes(routes, hub, enrolments)
         mail.add_routes(routes, hub)
         routes.add("/openapi.json", OpenApiResource(routes))
     return routes
