@@ -26,7 +26,7 @@ STEADY = 60.0  # seconds after which it counts as a process that stays up
 LINES = 50
 LONGEST_LINE = 65_536  # bytes
 # Variables that name places in an artifact, which has no /app of its own here.
-ROOTED = ("PATH", "PYTHONPATH", "NODE_PATH", "VIRTUAL_ENV")
+ROOTED = ("PATH", "PYTHONPATH", "VIRTUAL_ENV")
 
 Told = Callable[[str, bytes], None]  # is told each line that a copy writes
 

@@ -1,14 +1,12 @@
 """Artifacts on a server: fetched, kept a while after their last use, then deleted."""
 
+import asyncio
 import time
-from pathlib import Path
 
 import structlog
-from blake3 import blake3
 
-from rota.agent.caller import UnreachedError
+from rota.agent.fetching import Fetching
 from rota.agent.memory import AgentMemory
-from rota.agent.trust import RefusedError
 from rota.agent.units import Units, UnitsError
 
 KEPT = 24 * 3600.0  # seconds after the last use
@@ -19,18 +17,18 @@ log = structlog.get_logger("rota.agent")
 class Shelf:
     """Fetches what an order needs, and deletes what nothing has used for a day."""
 
-    def __init__(self, memory: AgentMemory, units: Units, fetch: "Fetch") -> None:
+    def __init__(self, memory: AgentMemory, units: Units, fetching: Fetching) -> None:
         """Keep archives beside the agent's other files."""
         self._memory = memory
         self._units = units
-        self._fetch = fetch
+        self._fetching = fetching
 
     async def have(self, artifact: str, sha256: str, size: int) -> None:
         """Have an artifact unpacked here. Raises RefusedError, UnitsError, UnreachedError."""
         self._memory.note_use(sha256, artifact, time.time())
         if await self._units.unpack(sha256, size, None):
             return
-        archive = await self._fetch(artifact, size)
+        archive = await asyncio.to_thread(self._fetching.fetch, artifact, size)
         await self._units.unpack(sha256, size, archive)
 
     async def sweep(self, now: float | None = None) -> None:
@@ -45,6 +43,6 @@ class Shelf:
             except UnitsError as error:
                 log.warning("artifact not deleted", artifact=artifact, reason=str(error))
                 continue
-            self._fetch.forget(artifact)
+            self._fetching.forget(artifact)
             self._memory.note_use(sha256, artifact, None)
             log.info("artifact deleted", artifact=artifact)
