@@ -220,9 +220,7 @@ def test_the_last_one_again_is_answered_and_changes_nothing() -> None:
         (EpochError, {"epoch": Epoch(0, 9)}),
     ],
 )
-def test_every_other_one_is_refused_for_its_reason(
-    error: type[WireError], changed: dict[str, Any]
-) -> None:
+def test_every_other_one_is_refused_for_its_reason(error: type[WireError], changed: dict[str, Any]) -> None:
     with pytest.raises(error):
         judged(**changed)
 

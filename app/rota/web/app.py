@@ -11,7 +11,7 @@ from rota.roles import Role
 from rota.tlog.disk import LocalDisk
 from rota.tlog.publication import Publication
 from rota.tlog.view import View
-from rota.web import accounts, acts, live, mail, me, queue, rooms, sign_in, tlog, tokens, webhooks
+from rota.web import accounts, acts, artifacts, live, mail, me, queue, rooms, sign_in, tlog, tokens, webhooks
 from rota.web.assets import AssetResource
 from rota.web.cookies import SessionCookie
 from rota.web.credentials import Credentials
@@ -78,5 +78,6 @@ def create_routes(hub: Hub) -> Routes:
         rooms.add_routes(routes, hub, pages, feed.rooms)
         webhooks.add_routes(routes, hub, pages)
         mail.add_routes(routes, hub)
+        artifacts.add_routes(routes, hub, artifacts.Nobody())
         routes.add("/openapi.json", OpenApiResource(routes))
     return routes
