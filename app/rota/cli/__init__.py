@@ -17,6 +17,7 @@ _COMMANDS = {
     "migrate": ("rota.cli.migrate", "Bring the database's schema up to date."),
     "queue": ("rota.cli.queue", "Show the jobs on the work queue; retry or drop them."),
     "serve": ("rota.cli.serve", "Run the hub: every role, or those you name."),
+    "server": ("rota.cli.server", "Enrol servers, and see how they are."),
     "settings": ("rota.cli.settings", "Print the settings in force, and where each came from."),
     "tlog": ("rota.cli.tlog", "Look at the transparency log, prove and verify its entries."),
     "token": ("rota.cli.token", "Make, list and revoke API tokens."),

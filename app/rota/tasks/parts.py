@@ -8,10 +8,13 @@ from rota.coordination.queue.queue import Queue
 from rota.coordination.queue.worker import Tally
 from rota.hooks.courier import Courier, Tries
 from rota.hooks.delivering import Delivering, Hearers
+from rota.link.orders import Orders
+from rota.link.provisions import KeptReleases, Proofs
 from rota.mail.mailer import Mailer
 from rota.mail.notices import Operators
 from rota.settings import Settings
 from rota.store.database import Database
+from rota.store.tlog import Outbox
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,13 @@ class Parts:
     def operators(self) -> Operators:
         """Those who are told of what went wrong."""
         return Operators(self.settings, self.mailer)
+
+    def orders(self) -> Orders:
+        """Return what completes orders to servers."""
+        return Orders(
+            KeptReleases(self.settings, self.database),
+            Proofs(Outbox(self.database), self.settings.tlog_directory),
+        )
 
     def delivering(self) -> Delivering:
         """Return what tries deliveries, for one task, which closes it."""

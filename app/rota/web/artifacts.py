@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import msgspec
 from falcon.asgi import Request, Response
@@ -23,28 +23,9 @@ from rota.store.artifacts import Artifacts
 from rota.web.bodies import answered, queried, read_body
 from rota.web.endpoint import OCTETS, Answer, Routes, endpoint
 from rota.web.problems import Problem
+from rota.web.signed import SignedRequests
 
 PRIMARY_ONLY = "The artifact store is on the primary."
-
-
-class Admits(Protocol):
-    """Who of the servers asks."""
-
-    async def server(self, req: Request) -> str:
-        """Return the name of the server that signed a request. Raises Problem where none did."""
-
-
-class Nobody:
-    """Admits no server: none is enrolled in a hub without a link."""
-
-    async def server(self, _: Request) -> str:
-        """Refuse."""
-        raise Problem(
-            HTTPStatus.UNAUTHORIZED,
-            "Not signed",
-            "Artifacts go to enrolled servers alone.",
-            "Enrol the server with `rota server enrol NAME`.",
-        )
 
 
 class SpanDocument(msgspec.Struct):
@@ -126,10 +107,10 @@ class SourceResource:
 class ArtifactResource:
     """An artifact, for servers."""
 
-    def __init__(self, hub: Hub, admits: Admits) -> None:
-        """Give those of this hub to the servers that are admitted."""
+    def __init__(self, hub: Hub, signed: SignedRequests) -> None:
+        """Give those of this hub to servers."""
         self._hub = hub
-        self._admits = admits
+        self._signed = signed
         self._store = ArtifactStore(hub.settings.artifacts_directory)
 
     @endpoint(
@@ -144,7 +125,7 @@ class ArtifactResource:
     )
     async def on_get(self, req: Request, resp: Response, artifact: str) -> None:
         """Stream an artifact, or a range of it."""
-        await self._admits.server(req)
+        await self._signed.server(req)
         path = await self._found(artifact)
         size = path.stat().st_size
         start, end = _range(req, size)
@@ -168,7 +149,7 @@ class ArtifactResource:
     )
     async def on_get_chunks(self, req: Request, resp: Response, artifact: str) -> None:
         """Answer the list of chunks."""
-        await self._admits.server(req)
+        await self._signed.server(req)
         await self._found(artifact)
         resp.content_type = OCTETS
         resp.set_header("Cache-Control", "no-store")
@@ -184,9 +165,9 @@ class ArtifactResource:
         return path
 
 
-def add_routes(routes: Routes, hub: Hub, admits: Admits) -> None:
+def add_routes(routes: Routes, hub: Hub, signed: SignedRequests) -> None:
     """Add them to a web process's app."""
-    artifact = ArtifactResource(hub, admits)
+    artifact = ArtifactResource(hub, signed)
     routes.add("/api/apps/{app}/sources/{artifact}", SourceResource(hub))
     routes.add("/artifacts/{artifact}", artifact)
     routes.add("/artifacts/{artifact}/chunks", artifact, suffix="chunks")
