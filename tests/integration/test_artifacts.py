@@ -86,10 +86,11 @@ async def fetcher(hub: Hub, environ: Mapping[str, str]) -> Fetcher:
     """Enrol a server."""
     assert hub.port is not None
     bearer = await asyncio.to_thread(access.bearer, environ, Scope.ADMIN)
-    name = f"s{next(_numbers)}"
-    wanted = {"name": name, "address": "10.79.0.7"}
+    number = next(_numbers)
+    name, address = f"s{number}", f"10.79.0.{number}"
+    wanted = {"name": name, "address": address}
     invited = await asyncio.to_thread(access.send_json, hub.port, "POST", "/api/servers", wanted, bearer)
-    server = Simulated(name, "10.79.0.7")
+    server = Simulated(name, address)
     invitation = {**json.loads(invited.body), "url": f"http://127.0.0.1:{hub.port}"}
     async with aiohttp.ClientSession() as client:
         status, body = await server.enrol(client, invitation)
