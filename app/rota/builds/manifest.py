@@ -12,7 +12,7 @@ class Manifest(Strict, frozen=True, kw_only=True):
     processes: dict[ProcessType, Process]
     requires: Requires = Requires()
     hook: str = ""
-    environment: dict[str, str] = {}  # noqa: RUF012
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def written(manifest: Manifest) -> str:

@@ -1,4 +1,4 @@
-"""What people ask of apps: deploy, scale, pin, go back. Each is an act; what cannot be done changes nothing."""
+"""What people ask of apps: deploy, scale, pin, go back. Each is an act; what cannot be done does nothing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -63,6 +63,7 @@ class Context:
         self.step = 0  # the number of the step that runs
         self.work: dict[str, Any] = {}  # what that step has noted
         self.undoing = False
+        self.final = False  # from here on there is no way back, and nothing to cancel
 
     async def refresh(self) -> None:
         """Read the deploy again."""
@@ -182,7 +183,7 @@ class Context:
     async def refuse_cancelled(self) -> None:
         """Go on, unless an operator has ended the deploy. Raises CancelledStepError."""
         await self.refresh()
-        if self.row.cancelling and not self.undoing:
+        if self.row.cancelling and not (self.undoing or self.final):
             raise CancelledStepError("an operator cancelled it")
 
     async def set_states(self, tx: Transaction, moves: Mapping[State, Sequence[int]]) -> None:

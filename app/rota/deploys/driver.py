@@ -35,6 +35,8 @@ STEPS: dict[str, Callable[[Context], Awaitable[None]]] = {
     "finish": switching.finish,
 }
 
+FINAL = ("stop", "finish")
+
 log = structlog.get_logger("rota.deploys")
 
 
@@ -78,6 +80,7 @@ class Driver:
         pass_by(f"deploy.{step.kind}.before")
         await self._deploys.begin_step(deploy, step.number)
         context.step, context.work = step.number, dict(step.work)
+        context.final = step.kind in FINAL
         context.tell()
         state, reason = "done", ""
         try:

@@ -1,6 +1,7 @@
 """The steps of a deploy from its switch on, and the way back."""
 
 import asyncio
+from typing import Any
 
 from rota.coordination.bus.events import Live
 from rota.deploys.asking import PAGES
@@ -161,7 +162,7 @@ async def _restore_singletons(context: Context, noted: dict[str, object]) -> str
                     deploy=None,
                 )
                 made.append(await Instances.add(tx, new))
-                more = {"process_type": copy.process_type, "port": copy.port, "command": ""}
+                more: dict[str, Any] = {"process_type": copy.process_type, "port": copy.port, "command": ""}
                 await context.order(tx, "place", copy, **more)
             return made
 

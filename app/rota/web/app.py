@@ -17,6 +17,7 @@ from rota.web import (
     accounts,
     acts,
     agents,
+    artifacts,
     live,
     mail,
     me,
@@ -46,6 +47,7 @@ from rota.web.peer import Peers
 from rota.web.problems import Problems
 from rota.web.request import Measure, RequestId, StrictHost, StrictPath
 from rota.web.sign_in import Doorman
+from rota.web.signed import SignedRequests
 
 
 def create_app(hub: Hub) -> App:
@@ -94,8 +96,9 @@ def create_routes(hub: Hub) -> Routes:
         rooms.add_routes(routes, hub, pages, feed.rooms)
         webhooks.add_routes(routes, hub, pages)
         enrolments = Enrolments(hub.settings, hub.database, hub.tlog, log_key(hub.settings))
-        agents.add_routes(routes, hub, enrolments)
+        reception = agents.add_routes(routes, hub, enrolments)
         servers.add_routes(routes, hub, enrolments)
         mail.add_routes(routes, hub)
+        artifacts.add_routes(routes, hub, SignedRequests(reception))
         routes.add("/openapi.json", OpenApiResource(routes))
     return routes
