@@ -226,7 +226,7 @@ async def stop_copies(context: Context, name: str, copies: Sequence[InstanceRow]
 
 
 async def until_healthy(context: Context, copies: Sequence[InstanceRow]) -> None:
-    """Wait until copies are healthy. Raises StepFailedError that names the one that is not, and its last lines."""
+    """Wait until copies are healthy. Raises StepFailedError for one that is not, with its last lines."""
     processes = (await context.statement()).processes
     began = (await context.servers.identity()).now
     async for _ in context.looks():
@@ -270,7 +270,7 @@ def _primary(servers: Sequence[ServerRow]) -> ServerRow:
                 raise StepFailedError(f"release hooks run on the primary, and {server.name} is lost")
             return server
     raise StepFailedError(
-        "release hooks run on the primary, and it is no server: `rota server enrol NAME --primary` makes it one"
+        "release hooks run on the primary, which is no server yet: `rota server enrol NAME --primary`"
     )
 
 
