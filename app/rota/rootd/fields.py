@@ -11,7 +11,7 @@ COPY = re.compile(
     r"@[1-9][0-9]{0,15}(?P<run>\.[1-9][0-9]{0,15})?"
 )
 HASH = re.compile(r"[0-9a-f]{64}")
-BASE64 = re.compile(r"[A-Za-z0-9+/]{2,}={0,2}")
+BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 LONGEST_CONFIGURATION = 512 * 1024  # bytes
 LONGEST_REQUEST = 1024 * 1024  # bytes
 

@@ -72,15 +72,18 @@ def place(places: Places, fields: dict[str, Any], _: int | None = None) -> dict[
 
 
 def start(places: Places, fields: dict[str, Any], _: int | None = None) -> dict[str, Any]:
-    """Start a placed copy with its configuration; one that runs goes on as it is."""
+    """Start a placed copy with its configuration, or "" for the one it had; one that runs goes on."""
     copy = fields["copy"]
     if copy not in placed(places):
         raise RefusedError("the copy is not placed here")
     now = state(copy)
-    if now not in ENDED and not (places.configuration / copy).exists():
-        raise RefusedError("the copy is stopping: start it once it has ended")
+    if not (places.configuration / copy).exists() and not (now in ENDED and fields["configuration"]):
+        raise RefusedError(
+            "the copy has no configuration, or is stopping: start it with one once it has ended"
+        )
     if now in ENDED:
-        write(places.configuration / copy, configuration(fields["configuration"]))
+        if fields["configuration"]:
+            write(places.configuration / copy, configuration(fields["configuration"]))
         guard(places)
         if template(copy) == "rota-app@" and not (link := _wants(places, copy)).is_symlink():
             link.symlink_to(places.units / "rota-app@.service")

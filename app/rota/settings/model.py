@@ -151,6 +151,13 @@ class RoutingSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeploysSettings:
+    """Deploys."""
+
+    settle: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogsSettings:
     """Apps' output on the primary."""
 
@@ -177,6 +184,7 @@ class Settings:
     configuration: ConfigurationSettings
     routing: RoutingSettings
     logs: LogsSettings
+    deploys: DeploysSettings
 
     @property
     def sqlite(self) -> bool:
@@ -253,6 +261,7 @@ SECTIONS: dict[str, type] = {
     "configuration": ConfigurationSettings,
     "routing": RoutingSettings,
     "logs": LogsSettings,
+    "deploys": DeploysSettings,
 }
 
 

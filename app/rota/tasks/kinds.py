@@ -3,6 +3,8 @@
 from rota.artifacts import mirroring
 from rota.builds import building
 from rota.coordination.queue.kinds import Job, Kind
+from rota.deploys import asking as deploys
+from rota.deploys.driver import ATTEMPTS, LEASE, LIMIT
 from rota.hooks import delivering as webhooks
 from rota.hooks.delivering import Delivering
 from rota.mail import mailer as mail
@@ -26,6 +28,7 @@ def every_kind(parts: Parts, delivering: Delivering) -> tuple[Kind, ...]:
         ),
         Kind(mirroring.KIND, parts.mirroring.refresh, limit=2 * mirroring.WITHIN, primary=True),
         Kind("queue.probe", probe),
+        Kind(deploys.KIND, parts.driver().work, lease=LEASE, attempts=ATTEMPTS, limit=LIMIT),
         Kind(webhooks.KIND, delivering.again, limit=60),
         Kind(mail.KIND, parts.mailer.work, limit=60),
     )
