@@ -334,12 +334,12 @@ async def _killed(server: Server) -> None:
         assert shown(server, "NRestarts") == "0"
         await until(lambda: [each.instance for each in hub.reports[-1].instances] == ["shop.web.1"], 30)
         assert len(hub.enrols) == 1
+        print("kills survived:", server.inside("systemctl", "show", "-P", "NRestarts", "rota-agent"))
         server.inside("systemctl", "restart", "rota-agent")
         seen = len(hub.reports)
         await until(lambda: len(hub.reports) > seen + 1 and hub.reports[-1].instances[0].healthy, 30)
         assert shown(server, "MainPID") == pid
         assert (await hub.order(url, hub.stop())).state == "done"
-        print("kills survived:", server.inside("systemctl", "show", "-P", "NRestarts", "rota-agent"))
         server.inside("systemctl", "stop", "rota-agent")
 
 
