@@ -10,6 +10,7 @@ from rota.coordination.bus.announcer import Announcer
 from rota.coordination.epoch import Epoch
 from rota.settings import Settings
 from rota.store.database import Database, Transaction
+from rota.store.runs import Runs
 from rota.store.servers import KeyOwner, Servers
 from rota.store.tlog import Outbox
 from rota.wire import channel
@@ -18,7 +19,7 @@ from rota.wire.channel import Memory, Side, Standing, Statement
 from rota.wire.envelope import Sealed, check_public_key, unseal
 from rota.wire.errors import IllegalError, UnsignedError, WireError
 from rota.wire.rotation import standing
-from rota.wire.statements import Report, Rotate
+from rota.wire.statements import Report, Rotate, RunReport
 
 PAGES = "server:{}"  # the topic of a server's pages
 
@@ -94,6 +95,8 @@ class Reception:
         body = statement.body
         if isinstance(body, Report):
             changed = await Servers.report(tx, owner.server, statement.seq, body, row["report"])
+            for run in body.runs:
+                changed = await _run(tx, run) or changed
             if row["lost"]:
                 await Outbox.add(tx, bytes(_act("server.returned", owner.server)))
             return _Kept(changed, bool(row["lost"]))
@@ -112,6 +115,17 @@ class Reception:
         await Servers.rotate(tx, owner.server, body.public_key, days, ends=body.ends)
         await Servers.number(tx, owner.server, seq)
         await Outbox.add(tx, bytes(_act("server.rotate", owner.server, key=body.public_key, ends=body.ends)))
+
+
+async def _run(tx: Transaction, run: RunReport) -> bool:
+    if run.state == "running":
+        return await Runs.begin(tx, run.run)
+    if run.state == "ended":
+        state = "done" if run.exit_code == 0 else "failed"
+        return await Runs.end(tx, run.run, state, run.exit_code, run.reason)
+    if run.state == "failed":
+        return await Runs.end(tx, run.run, "failed", None, run.reason)
+    return False
 
 
 def _act(kind: str, server: str, **details: object) -> Act:

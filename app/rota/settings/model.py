@@ -150,6 +150,13 @@ class RoutingSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeploysSettings:
+    """Deploys."""
+
+    settle: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogsSettings:
     """Apps' output on the primary."""
 
@@ -176,6 +183,7 @@ class Settings:
     configuration: ConfigurationSettings
     routing: RoutingSettings
     logs: LogsSettings
+    deploys: DeploysSettings
 
     @property
     def sqlite(self) -> bool:
@@ -252,6 +260,7 @@ SECTIONS: dict[str, type] = {
     "configuration": ConfigurationSettings,
     "routing": RoutingSettings,
     "logs": LogsSettings,
+    "deploys": DeploysSettings,
 }
 
 

@@ -66,6 +66,11 @@ class Instances:
         """Return every copy of an app, or of all, that has not stopped."""
         return await self._database.read(lambda tx: self.live_within(tx, app))
 
+    async def find(self, copy: int) -> InstanceRow | None:
+        """Return a copy by its number, stopped or not."""
+        row = await self._database.read(lambda tx: tx.one("instances.find", id=copy))
+        return None if row is None else _instance(row)
+
     async def newest(self, name: str) -> InstanceRow | None:
         """Return the newest copy of an instance, stopped or not."""
         row = await self._database.read(lambda tx: tx.one("instances.newest", name=name))

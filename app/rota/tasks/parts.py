@@ -6,12 +6,14 @@ from rota.coordination.bus.announcer import Announcer
 from rota.coordination.bus.bus import Bus
 from rota.coordination.queue.queue import Queue
 from rota.coordination.queue.worker import Tally
+from rota.deploys.driver import Driver
 from rota.hooks.courier import Courier, Tries
 from rota.hooks.delivering import Delivering, Hearers
 from rota.link.orders import Orders
 from rota.link.provisions import KeptReleases, Proofs
 from rota.mail.mailer import Mailer
 from rota.mail.notices import Operators
+from rota.routing.proxy import NoProxy, Proxy
 from rota.settings import Settings
 from rota.store.database import Database
 from rota.store.tlog import Outbox
@@ -44,6 +46,14 @@ class Parts:
             KeptReleases(self.settings, self.database),
             Proofs(Outbox(self.database), self.settings.tlog_directory),
         )
+
+    def driver(self) -> Driver:
+        """Return what carries deploys on."""
+        return Driver(self.settings, self.database, self.bus)
+
+    def proxy(self) -> Proxy:
+        """Return what takes requests for apps."""
+        return NoProxy()
 
     def delivering(self) -> Delivering:
         """Return what tries deliveries, for one task, which closes it."""

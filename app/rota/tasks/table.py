@@ -14,11 +14,13 @@ from rota.roles import Role
 from rota.settings import Settings
 from rota.tasks.backups import Scheduler
 from rota.tasks.checkpointer import Checkpointer
+from rota.tasks.flow import Placement, Reaper
 from rota.tasks.hooks import HooksWorker
 from rota.tasks.maintenance import Nightly
 from rota.tasks.outbox import Drain
 from rota.tasks.parts import Parts
 from rota.tasks.queue import QueueWorker
+from rota.tasks.routing import RoutingSync
 from rota.tasks.servers import Link, Watch
 from rota.tlog.disk import LocalDisk
 
@@ -67,6 +69,18 @@ def _watch(parts: Parts) -> LedTask:
     return Watch(parts.database, parts.bus, parts.settings.servers.report_every)
 
 
+def _placement(parts: Parts) -> LedTask:
+    return Placement(parts.database, parts.bus)
+
+
+def _reaper(parts: Parts) -> LedTask:
+    return Reaper(parts.database, parts.bus)
+
+
+def _routing(parts: Parts) -> LedTask:
+    return RoutingSync(parts.database, parts.bus, parts.proxy, parts.settings.servers.report_every)
+
+
 TABLE: tuple[TaskEntry, ...] = (
     TaskEntry("maintenance.nightly", Role.WORKER, primary=True, body=_nightly),
     TaskEntry("backups.scheduler", Role.WORKER, primary=True, body=_scheduler),
@@ -75,6 +89,9 @@ TABLE: tuple[TaskEntry, ...] = (
     TaskEntry("hooks.worker", Role.WORKER, primary=False, body=_hooks),
     TaskEntry("servers.link", Role.WORKER, primary=True, body=_link),
     TaskEntry("servers.watch", Role.WORKER, primary=False, body=_watch),
+    TaskEntry("routing.sync", Role.WORKER, primary=True, body=_routing),
+    TaskEntry("flow.placement", Role.WORKER, primary=False, body=_placement),
+    TaskEntry("flow.reaper", Role.WORKER, primary=False, body=_reaper),
     TaskEntry("queue.worker", Role.WORKER, primary=False, resident=QueueWorker),
 )
 
