@@ -20,11 +20,14 @@ from rota.web import (
     agents,
     apps,
     artifacts,
+    builds,
+    configuration,
     deploys,
     live,
     mail,
     me,
     queue,
+    releases,
     rooms,
     servers,
     sign_in,
@@ -106,5 +109,8 @@ def create_routes(hub: Hub) -> Routes:
         deploys.add_routes(routes, hub, asking)
         mail.add_routes(routes, hub)
         artifacts.add_routes(routes, hub, SignedRequests(reception))
+        builds.add_routes(routes, hub)
+        configuration.add_routes(routes, hub)
+        releases.add_routes(routes, hub)
         routes.add("/openapi.json", OpenApiResource(routes))
     return routes
