@@ -1,6 +1,7 @@
 """What the background tasks and the jobs of one process are made of."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rota.coordination.bus.announcer import Announcer
 from rota.coordination.bus.bus import Bus
@@ -13,6 +14,7 @@ from rota.link.orders import Orders
 from rota.link.provisions import KeptReleases, Proofs
 from rota.mail.mailer import Mailer
 from rota.mail.notices import Operators
+from rota.routing.haproxy import HaproxyProxy
 from rota.routing.proxy import NoProxy, Proxy
 from rota.settings import Settings
 from rota.store.database import Database
@@ -53,7 +55,9 @@ class Parts:
 
     def proxy(self) -> Proxy:
         """Return what takes requests for apps."""
-        return NoProxy()
+        if self.settings.routing.proxy == "none":
+            return NoProxy()
+        return HaproxyProxy(self.settings.routing_directory, Path(self.settings.routing.socket))
 
     def delivering(self) -> Delivering:
         """Return what tries deliveries, for one task, which closes it."""
