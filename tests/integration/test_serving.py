@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from tests.support.access import bearer
 from tests.support.postgres import free_port
-from tests.support.process import Hub
+from tests.support.process import SINGLETONS, Hub
 from tests.support.raw import Connection, ask, exchange, status
 from tests.support.wait import wait_for
 
@@ -30,7 +30,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     directory = tmp_path_factory.mktemp("hub")
     environ = {"ROTA_SERVER_DATA": str(directory / "data"), "ROTA_SERVER_METRICS_TOKEN": TOKEN}
     process = Hub.start(directory / "log", environ, port=free_port()).wait()
-    wait_for(lambda: len(process.leading()) == 5)
+    wait_for(lambda: len(process.leading()) == SINGLETONS)
     assert bearer(environ, Scope.HUB_READ, secret=READ) == READER
     yield process
     process.kill()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.support import activate
 from tests.support.postgres import free_port
-from tests.support.process import ROTA, Hub, environment, run
+from tests.support.process import ROTA, SINGLETONS, Hub, environment, run
 from tests.support.raw import Connection, ask
 from tests.support.settings import CHECKPOINT_KEY
 from tests.support.supervisor import Supervisor
@@ -40,7 +40,7 @@ def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
 def hub(tmp_path: Path, environ: dict[str, str]) -> Iterator[Hub]:
     """Give a process that is served and leads."""
     process = Hub.start(tmp_path / "log", environ, port=free_port()).wait()
-    wait_for(lambda: len(process.leading()) == 5)
+    wait_for(lambda: len(process.leading()) == SINGLETONS)
     yield process
     process.kill()
 
@@ -269,7 +269,7 @@ class TestStop:
         os.close(read)
         try:
             hub.wait()
-            wait_for(lambda: len(hub.leading()) == 5)
+            wait_for(lambda: len(hub.leading()) == SINGLETONS)
             assert hub.stop(within=QUICK) == 0
         finally:
             hub.kill()
@@ -282,7 +282,7 @@ class TestStop:
         os.kill(child, signal.SIGKILL)  # what comes of it comes after the others
         wait_for(lambda: hub.pids()[1:] not in ([], [child]))
         hub.wait()
-        wait_for(lambda: len(hub.leading()) == 5)
+        wait_for(lambda: len(hub.leading()) == SINGLETONS)
         assert hub.pids()[0] == parent
         assert len(hub.pids()) == 2
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.postgres import PASSWORD, Server, binary, free_port
-from tests.support.process import ROTA, Hub, environment, run
+from tests.support.process import ROTA, SINGLETONS, Hub, environment, run
 from tests.support.raw import ask
 from tests.support.settings import postgres_environ
 from tests.support.wait import wait_for
@@ -38,7 +38,7 @@ def environ(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -> dict[
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory, environ: dict[str, str]) -> Iterator[Hub]:
     process = Hub.start(tmp_path_factory.mktemp("log") / "log", environ, port=free_port()).wait()
-    wait_for(lambda: len(process.leading()) == 5)
+    wait_for(lambda: len(process.leading()) == SINGLETONS)
     yield process
     process.kill()
 

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from tests.support.access import bearer
 from tests.support.postgres import free_port
-from tests.support.process import Hub
+from tests.support.process import SINGLETONS, Hub
 from tests.support.raw import Connection, ask
 from tests.support.wait import wait_for
 
@@ -27,7 +27,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     environ = {"ROTA_SERVER_DATA": str(directory / "data"), "ROTA_SERVER_NAME": HTML}
     process = Hub.start(directory / "log", environ, port=free_port()).wait()
     assert bearer(environ, Scope.HUB_READ, secret=READ) == READER
-    wait_for(lambda: len(process.leading()) == 5)
+    wait_for(lambda: len(process.leading()) == SINGLETONS)
     with closing(sqlite3.connect(directory / "data" / "rota.db", timeout=10)) as database:
         database.execute("INSERT INTO task_history VALUES (NULL, ?, 9000000000000000, NULL, ?)", (HTML, HTML))
         database.execute(

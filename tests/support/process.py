@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rota.tasks.table import TABLE
+
+SINGLETONS = sum(entry.body is not None for entry in TABLE)  # that a process with everything leads
 ROTA = [sys.executable, "-m", "rota"]
 START = 20.0
 

@@ -23,7 +23,8 @@ LONG: dict[str, str] = {}
 # What a module may import, from the bottom up: only what stands in a lower
 # line, or belongs to its own entry. The longest entry that fits decides.
 LAYERS: list[set[str]] = [
-    {"rota", "rota.errors", "rota.secret", "rota.roles", "rota.logging", "rota.rootd"},
+    {"rota", "rota.errors", "rota.secret", "rota.roles", "rota.logging", "rota.rootd", "rota.failpoints"},
+    {"rota.agent.launch"},
     {"rota.coordination.epoch", "rota.coordination.keys", "rota.coordination.tenure", "rota.tlog"},
     {"rota.access", "rota.live", "rota.rooms", "rota.archive", "rota.wire"},
     {"rota.placement"},

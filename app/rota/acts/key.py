@@ -77,6 +77,11 @@ def _derived(seed: bytes) -> str:
     return f"rota/{sha256(public).hexdigest()[:16]}"
 
 
+def log_key(settings: Settings) -> str:
+    """Return the vkey of the log. Raises KeyFileError as `need_signer` does."""
+    return str(need_signer(settings).verifier)
+
+
 def read_policy(settings: Settings) -> Policy:
     """Return whom the checkpointer asks. Raises ConfigurationError where the policy file is none."""
     if settings.tlog.quorum in ("", NONE):

@@ -10,13 +10,16 @@ from rota.errors import InputError, RotaError
 
 _COMMANDS = {
     "admin": ("rota.cli.admin", "Make administrators, list accounts, set passwords: on a host of the hub."),
+    "apps": ("rota.cli.apps", "List the apps."),
     "backup": ("rota.cli.backup", "Make, list and verify backups of this hub."),
     "login": ("rota.cli.login", "Let this user's commands talk to a hub."),
     "logout": ("rota.cli.logout", "Forget the hub and the token of `rota login`."),
     "mail": ("rota.cli.mail", "See whether the hub's mail arrives."),
     "migrate": ("rota.cli.migrate", "Bring the database's schema up to date."),
+    "ps": ("rota.cli.ps", "What an app runs, where and why; how many, and on which servers."),
     "queue": ("rota.cli.queue", "Show the jobs on the work queue; retry or drop them."),
     "serve": ("rota.cli.serve", "Run the hub: every role, or those you name."),
+    "server": ("rota.cli.server", "Enrol servers, and see how they are."),
     "settings": ("rota.cli.settings", "Print the settings in force, and where each came from."),
     "tlog": ("rota.cli.tlog", "Look at the transparency log, prove and verify its entries."),
     "token": ("rota.cli.token", "Make, list and revoke API tokens."),

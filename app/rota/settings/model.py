@@ -127,6 +127,7 @@ class BuildsSettings:
 
     time_limit: int
     memory_mb: int
+    socket: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +148,13 @@ class RoutingSettings:
     gate_key: Secret
     acme_directory: str
     acme_contact: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeploysSettings:
+    """Deploys."""
+
+    settle: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +184,7 @@ class Settings:
     configuration: ConfigurationSettings
     routing: RoutingSettings
     logs: LogsSettings
+    deploys: DeploysSettings
 
     @property
     def sqlite(self) -> bool:
@@ -252,6 +261,7 @@ SECTIONS: dict[str, type] = {
     "configuration": ConfigurationSettings,
     "routing": RoutingSettings,
     "logs": LogsSettings,
+    "deploys": DeploysSettings,
 }
 
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NOT_YET = _EPOCH  # of a row that the database will date
 
 
 def moment(microseconds: int) -> datetime:

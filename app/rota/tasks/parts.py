@@ -2,16 +2,23 @@
 
 from dataclasses import dataclass, field
 
+from rota.artifacts.mirroring import Mirroring
+from rota.builds.building import Building
 from rota.coordination.bus.announcer import Announcer
 from rota.coordination.bus.bus import Bus
 from rota.coordination.queue.queue import Queue
 from rota.coordination.queue.worker import Tally
+from rota.deploys.driver import Driver
 from rota.hooks.courier import Courier, Tries
 from rota.hooks.delivering import Delivering, Hearers
+from rota.link.orders import Orders
+from rota.link.provisions import KeptReleases, Proofs
 from rota.mail.mailer import Mailer
 from rota.mail.notices import Operators
+from rota.routing.proxy import NoProxy, Proxy
 from rota.settings import Settings
 from rota.store.database import Database
+from rota.store.tlog import Outbox
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,31 @@ class Parts:
     def operators(self) -> Operators:
         """Those who are told of what went wrong."""
         return Operators(self.settings, self.mailer)
+
+    def orders(self) -> Orders:
+        """Return what completes orders to servers."""
+        return Orders(
+            KeptReleases(self.settings, self.database),
+            Proofs(Outbox(self.database), self.settings.tlog_directory),
+        )
+
+    @property
+    def building(self) -> Building:
+        """What builds."""
+        return Building(self.settings, self.database, self.queue, self.bus)
+
+    @property
+    def mirroring(self) -> Mirroring:
+        """What copies artifacts elsewhere."""
+        return Mirroring(self.settings, self.database, self.queue)
+
+    def driver(self) -> Driver:
+        """Return what carries deploys on."""
+        return Driver(self.settings, self.database, self.bus)
+
+    def proxy(self) -> Proxy:
+        """Return what takes requests for apps."""
+        return NoProxy()
 
     def delivering(self) -> Delivering:
         """Return what tries deliveries, for one task, which closes it."""

@@ -8,15 +8,20 @@ from rota.coordination.bus.events import ActWaiting
 from rota.coordination.leader import LedTask
 from rota.coordination.residents import Resident
 from rota.hooks.walk import Walk
+from rota.link.keys import hub_keys
+from rota.link.post import Post
 from rota.roles import Role
 from rota.settings import Settings
 from rota.tasks.backups import Scheduler
 from rota.tasks.checkpointer import Checkpointer
+from rota.tasks.flow import Placement, Reaper
 from rota.tasks.hooks import HooksWorker
 from rota.tasks.maintenance import Nightly
 from rota.tasks.outbox import Drain
 from rota.tasks.parts import Parts
 from rota.tasks.queue import QueueWorker
+from rota.tasks.routing import RoutingSync
+from rota.tasks.servers import Link, Watch
 from rota.tlog.disk import LocalDisk
 
 
@@ -56,12 +61,37 @@ def _hooks(parts: Parts) -> LedTask:
     return HooksWorker(parts.database, parts.bus, walk, parts.delivering())
 
 
+def _link(parts: Parts) -> LedTask:
+    return Link(parts.database, parts.bus, hub_keys(parts.settings), parts.orders(), Post())
+
+
+def _watch(parts: Parts) -> LedTask:
+    return Watch(parts.database, parts.bus, parts.settings.servers.report_every)
+
+
+def _placement(parts: Parts) -> LedTask:
+    return Placement(parts.database, parts.bus)
+
+
+def _reaper(parts: Parts) -> LedTask:
+    return Reaper(parts.database, parts.bus)
+
+
+def _routing(parts: Parts) -> LedTask:
+    return RoutingSync(parts.database, parts.bus, parts.proxy, parts.settings.servers.report_every)
+
+
 TABLE: tuple[TaskEntry, ...] = (
     TaskEntry("maintenance.nightly", Role.WORKER, primary=True, body=_nightly),
     TaskEntry("backups.scheduler", Role.WORKER, primary=True, body=_scheduler),
     TaskEntry("tlog.checkpointer", Role.WEB, primary=False, body=_checkpointer),
     TaskEntry("tlog.outbox", Role.WEB, primary=False, body=_drain),
     TaskEntry("hooks.worker", Role.WORKER, primary=False, body=_hooks),
+    TaskEntry("servers.link", Role.WORKER, primary=True, body=_link),
+    TaskEntry("servers.watch", Role.WORKER, primary=False, body=_watch),
+    TaskEntry("routing.sync", Role.WORKER, primary=True, body=_routing),
+    TaskEntry("flow.placement", Role.WORKER, primary=False, body=_placement),
+    TaskEntry("flow.reaper", Role.WORKER, primary=False, body=_reaper),
     TaskEntry("queue.worker", Role.WORKER, primary=False, resident=QueueWorker),
 )
 

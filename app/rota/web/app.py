@@ -4,14 +4,34 @@ import falcon
 import falcon.asgi
 
 from rota.access.passwords import Passwords
+from rota.acts.key import log_key
 from rota.acts.search import Acts
+from rota.deploys.asking import Asking
 from rota.errors import RotaError
 from rota.hub import Hub
 from rota.roles import Role
+from rota.servers.enrolment import Enrolments
 from rota.tlog.disk import LocalDisk
 from rota.tlog.publication import Publication
 from rota.tlog.view import View
-from rota.web import accounts, acts, live, mail, me, queue, rooms, sign_in, tlog, tokens, webhooks
+from rota.web import (
+    accounts,
+    acts,
+    agents,
+    apps,
+    artifacts,
+    deploys,
+    live,
+    mail,
+    me,
+    queue,
+    rooms,
+    servers,
+    sign_in,
+    tlog,
+    tokens,
+    webhooks,
+)
 from rota.web.assets import AssetResource
 from rota.web.cookies import SessionCookie
 from rota.web.credentials import Credentials
@@ -30,6 +50,7 @@ from rota.web.peer import Peers
 from rota.web.problems import Problems
 from rota.web.request import Measure, RequestId, StrictHost, StrictPath
 from rota.web.sign_in import Doorman
+from rota.web.signed import SignedRequests
 
 
 def create_app(hub: Hub) -> App:
@@ -77,6 +98,13 @@ def create_routes(hub: Hub) -> Routes:
         live.add_routes(routes, feed)
         rooms.add_routes(routes, hub, pages, feed.rooms)
         webhooks.add_routes(routes, hub, pages)
+        enrolments = Enrolments(hub.settings, hub.database, hub.tlog, log_key(hub.settings))
+        reception = agents.add_routes(routes, hub, enrolments)
+        servers.add_routes(routes, hub, enrolments)
+        asking = Asking(hub.settings, hub.database, hub.tlog, hub.together.queue, hub.together.bus)
+        apps.add_routes(routes, hub)
+        deploys.add_routes(routes, hub, asking)
         mail.add_routes(routes, hub)
+        artifacts.add_routes(routes, hub, SignedRequests(reception))
         routes.add("/openapi.json", OpenApiResource(routes))
     return routes

@@ -27,7 +27,7 @@ async def received(req: Request, kind: type[T], longest: int = LONGEST) -> T:
             f"The body is sent as {media or 'nothing named'}, and this route takes {JSON}.",
             f"Send Content-Type: {JSON}.",
         )
-    data = await _read(req, longest)
+    data = await read_body(req, longest)
     try:
         if media == JSON:
             return msgspec.json.decode(data, type=kind)
@@ -63,7 +63,8 @@ def see(resp: Response, page: str) -> None:
     resp.location = page
 
 
-async def _read(req: Request, longest: int) -> bytes:
+async def read_body(req: Request, longest: int) -> bytes:
+    """Return the whole body, whatever it holds. Raises Problem."""
     data = bytearray()
     async for chunk in req.stream:
         data += chunk

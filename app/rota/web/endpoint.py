@@ -13,6 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 JSON = "application/json"
+OCTETS = "application/octet-stream"
 # A field of a path that is a row's number: no larger than what every reader of JSON reads alike.
 NUMBER = "int(min=1, max=9007199254740991)"
 HTML = "text/html; charset=utf-8"
@@ -38,7 +39,8 @@ class Endpoint:
     `body` and `query` are msgspec types, read by `rota.web.bodies`. A `page` is
     for people: who is not signed in is led to the sign-in. A `form` is also
     taken from a browser's form, and then answered by a page or a redirect. One
-    that is not `limited` may be asked as often as anybody likes.
+    that is not `limited` may be asked as often as anybody likes. `octets` is a
+    body of plain bytes.
     """
 
     needs: Needs
@@ -49,6 +51,7 @@ class Endpoint:
     page: bool = False
     form: bool = False
     limited: bool = True
+    octets: bool = False
 
 
 def endpoint(needs: Needs, summary: str, **rest: Any) -> Callable[[F], F]:

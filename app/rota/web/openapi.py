@@ -11,7 +11,7 @@ from falcon.asgi import Request, Response
 from rota import __version__
 from rota.access.scopes import Gate, Scope
 from rota.web.bodies import FORM
-from rota.web.endpoint import JSON, Answer, Endpoint, Routes, endpoint
+from rota.web.endpoint import JSON, OCTETS, Answer, Endpoint, Routes, endpoint
 from rota.web.problems import MEDIA, Document
 
 REF = "#/components/schemas/{name}"
@@ -90,6 +90,8 @@ def statuses(path: str, method: str, declared: Endpoint) -> set[int]:
         found.add(HTTPStatus.NOT_FOUND)
     if method in UNSAFE:
         found.add(HTTPStatus.CONFLICT)
+    if declared.octets:
+        found.add(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
     if declared.body is not None:
         found |= {HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE}
     return {int(status) for status in found}
@@ -134,6 +136,8 @@ def _operation(path: str, method: str, declared: Endpoint, kinds: _Kinds) -> Sch
         medias = (JSON, FORM) if declared.form else (JSON,)
         content = {media: {"schema": kinds.schema(declared.body)} for media in medias}
         operation["requestBody"] = {"required": True, "content": content}
+    if declared.octets:
+        operation["requestBody"] = {"required": True, "content": {OCTETS: {}}}
     return operation
 
 

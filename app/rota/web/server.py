@@ -10,6 +10,7 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 
 from rota import wiring
+from rota.drivers.memory import keep_pieces
 from rota.drivers.systemd import Notifier
 from rota.errors import EXIT_CONFIG, ConfigurationError
 from rota.settings import Settings
@@ -119,6 +120,7 @@ class HubServer(BaseApplication):
 
     def load(self) -> App:
         """Make the hub and its app, in the process that serves them."""
+        keep_pieces()
         try:
             self.hub = wiring.make_hub(self.settings)
         except ConfigurationError as error:

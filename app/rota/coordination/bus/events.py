@@ -48,6 +48,14 @@ class ActWaiting(Event, frozen=True, tag="act_waiting"):
     on: ClassVar[Topic] = Topic.QUEUE
 
 
+class OrderWaiting(Event, frozen=True, tag="order_waiting"):
+    """There is something to tell this server."""
+
+    on: ClassVar[Topic] = Topic.QUEUE
+
+    server: str
+
+
 class ProposalChanged(Event, frozen=True, tag="proposal"):
     """Something happened to an app's proposal; whoever needs a text in full reads the proposal."""
 
@@ -78,4 +86,4 @@ class RoomEvent(Event, frozen=True, tag="room"):
     event: str
 
 
-AnyEvent = DeliveryWaiting | JobWaiting | ActWaiting | ProposalChanged | Live | RoomEvent
+AnyEvent = DeliveryWaiting | JobWaiting | ActWaiting | OrderWaiting | ProposalChanged | Live | RoomEvent

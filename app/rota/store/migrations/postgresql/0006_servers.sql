@@ -1,5 +1,16 @@
 -- tolerates: 1
 -- Servers: who is enrolled, with which keys, what each last reported, and what is on its way to it.
+-- Whom messages are meant for: hub: and this.
+ALTER TABLE hub ADD COLUMN identity text NOT NULL DEFAULT '';
+UPDATE hub SET identity = replace(gen_random_uuid()::text, '-', '');
+
+-- The public keys with which the hub signs what it tells its servers, the newest in `rank` 0.
+CREATE TABLE hub_keys (
+    public_key text PRIMARY KEY,
+    rank integer NOT NULL,
+    since timestamptz NOT NULL DEFAULT now()
+);
+
 CREATE TABLE servers (
     name text PRIMARY KEY,
     -- its address on the private network, and how it is reached from outside (HOST:PORT), if known
@@ -22,7 +33,7 @@ CREATE TABLE servers (
     created_at timestamptz NOT NULL DEFAULT now(),
     enrolled_at timestamptz,
     -- what it last reported, as JSON, and when that arrived; lost_at while its reports are missing
-    report text NOT NULL DEFAULT '{}',
+    report text NOT NULL DEFAULT '',
     reported_at timestamptz,
     lost_at timestamptz,
     -- from the server to the hub: the session that the hub chose, and the highest number accepted in it
@@ -30,7 +41,9 @@ CREATE TABLE servers (
     seq_in bigint NOT NULL DEFAULT 0,
     -- from the hub to the server: the session that the server chose, and the last number sent in it
     session_out text NOT NULL DEFAULT '',
-    seq_out bigint NOT NULL DEFAULT 0
+    seq_out bigint NOT NULL DEFAULT 0,
+    -- the hub's key that the server knows
+    hub_key text NOT NULL DEFAULT ''
 );
 
 CREATE TABLE server_keys (
@@ -55,6 +68,8 @@ CREATE TABLE server_outbox (
     body text NOT NULL,
     -- the row of tlog_outbox whose index must be known before this is sent, null for none
     act bigint,
+    -- the number with which it was sent, null before the first try
+    seq bigint,
     state text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'done', 'refused', 'dropped')),
     -- why it was refused, or what kept the last try from arriving
     reason text NOT NULL DEFAULT '',

@@ -38,16 +38,45 @@ CREATE TABLE builds (
     ended_at timestamptz
 );
 
--- Each version of an app's configuration as a whole, sealed with the configuration key.
+-- What builds said, in pieces in order; kept as long as their builds.
+CREATE TABLE build_output (
+    build bigint NOT NULL,
+    number bigint NOT NULL,
+    text text NOT NULL,
+    PRIMARY KEY (build, number)
+);
+
+-- The public keys to which configuration is sealed; the newest counts. Only the primary's worker opens.
+CREATE TABLE configuration_keys (
+    -- X25519, in base64url
+    public text PRIMARY KEY,
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- Each version of an app's configuration as a whole; number 0, which has no row, is the empty one.
 CREATE TABLE configurations (
     app text NOT NULL,
     number bigint NOT NULL,
     -- JSON object: name → random id of the value's version; nothing derived from a value
     names text NOT NULL,
+    -- JSON object: name → value, sealed by itself
     sealed text NOT NULL,
     actor text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (app, number)
+);
+
+-- Values that somebody asked to see: opened by the primary's worker, sealed again to who asked.
+CREATE TABLE configuration_openings (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    app text NOT NULL,
+    number bigint NOT NULL,
+    -- a key made for this one answer, in base64url
+    public text NOT NULL,
+    -- the answer, null until it is there; a reason instead where it cannot be given
+    sealed text,
+    reason text NOT NULL DEFAULT '',
+    created_at timestamptz NOT NULL DEFAULT now()
 );
 
 CREATE TABLE releases (

@@ -21,8 +21,9 @@ CREATE TABLE instances (
     release bigint NOT NULL,
     server text NOT NULL,
     port integer NOT NULL,
-    -- placed: decided; started: told to run; routed: the proxy may send to it; stopping; stopped
-    state text NOT NULL CHECK (state IN ('placed', 'started', 'routed', 'stopping', 'stopped')),
+    -- placed: decided; started: told to run; routed: the proxy sends to it; standby: it does where no routed
+    -- one answers; stopping; stopped
+    state text NOT NULL CHECK (state IN ('placed', 'started', 'routed', 'standby', 'stopping', 'stopped')),
     -- why it is there, as JSON (rota.placement)
     reasons text NOT NULL DEFAULT '{}',
     deploy bigint,
@@ -90,4 +91,13 @@ CREATE TABLE waiting (
     subject text PRIMARY KEY,
     reason text NOT NULL,
     since timestamptz NOT NULL DEFAULT now()
+);
+
+-- What the proxy should do with each app, by a number that grows, and the number that it was seen to have done.
+CREATE TABLE app_routes (
+    app text PRIMARY KEY,
+    wanted bigint NOT NULL DEFAULT 1,
+    confirmed bigint NOT NULL DEFAULT 0,
+    -- why the proxy could not be brought to it
+    reason text NOT NULL DEFAULT ''
 );

@@ -1,6 +1,17 @@
 -- tolerates: 1
 -- Servers: who is enrolled, with which keys, what each last reported, and what is on its way to it.
 -- Times are whole microseconds since 1970, UTC.
+-- Whom messages are meant for: hub: and this.
+ALTER TABLE hub ADD COLUMN identity TEXT NOT NULL DEFAULT '';
+UPDATE hub SET identity = lower(hex(randomblob(16)));
+
+-- The public keys with which the hub signs what it tells its servers, the newest in `rank` 0.
+CREATE TABLE hub_keys (
+    public_key TEXT PRIMARY KEY,
+    rank INTEGER NOT NULL,
+    since INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE servers (
     name TEXT PRIMARY KEY,
     -- its address on the private network, and how it is reached from outside (HOST:PORT), if known
@@ -23,7 +34,7 @@ CREATE TABLE servers (
     created_at INTEGER NOT NULL,
     enrolled_at INTEGER,
     -- what it last reported, as JSON, and when that arrived; lost_at while its reports are missing
-    report TEXT NOT NULL DEFAULT '{}',
+    report TEXT NOT NULL DEFAULT '',
     reported_at INTEGER,
     lost_at INTEGER,
     -- from the server to the hub: the session that the hub chose, and the highest number accepted in it
@@ -31,7 +42,9 @@ CREATE TABLE servers (
     seq_in INTEGER NOT NULL DEFAULT 0,
     -- from the hub to the server: the session that the server chose, and the last number sent in it
     session_out TEXT NOT NULL DEFAULT '',
-    seq_out INTEGER NOT NULL DEFAULT 0
+    seq_out INTEGER NOT NULL DEFAULT 0,
+    -- the hub's key that the server knows
+    hub_key TEXT NOT NULL DEFAULT ''
 ) STRICT;
 
 CREATE TABLE server_keys (
@@ -56,6 +69,8 @@ CREATE TABLE server_outbox (
     body TEXT NOT NULL,
     -- the row of tlog_outbox whose index must be known before this is sent, null for none
     act INTEGER,
+    -- the number with which it was sent, null before the first try
+    seq INTEGER,
     state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'done', 'refused', 'dropped')),
     -- why it was refused, or what kept the last try from arriving
     reason TEXT NOT NULL DEFAULT '',

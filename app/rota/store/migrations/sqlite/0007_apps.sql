@@ -39,16 +39,45 @@ CREATE TABLE builds (
     ended_at INTEGER
 ) STRICT;
 
--- Each version of an app's configuration as a whole, sealed with the configuration key.
+-- What builds said, in pieces in order; kept as long as their builds.
+CREATE TABLE build_output (
+    build INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    PRIMARY KEY (build, number)
+) STRICT;
+
+-- The public keys to which configuration is sealed; the newest counts. Only the primary's worker opens.
+CREATE TABLE configuration_keys (
+    -- X25519, in base64url
+    public TEXT PRIMARY KEY,
+    created_at INTEGER NOT NULL
+) STRICT;
+
+-- Each version of an app's configuration as a whole; number 0, which has no row, is the empty one.
 CREATE TABLE configurations (
     app TEXT NOT NULL,
     number INTEGER NOT NULL,
     -- JSON object: name → random id of the value's version; nothing derived from a value
     names TEXT NOT NULL,
+    -- JSON object: name → value, sealed by itself
     sealed TEXT NOT NULL,
     actor TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     PRIMARY KEY (app, number)
+) STRICT;
+
+-- Values that somebody asked to see: opened by the primary's worker, sealed again to who asked.
+CREATE TABLE configuration_openings (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    app TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    -- a key made for this one answer, in base64url
+    public TEXT NOT NULL,
+    -- the answer, null until it is there; a reason instead where it cannot be given
+    sealed TEXT,
+    reason TEXT NOT NULL DEFAULT '',
+    created_at INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE releases (

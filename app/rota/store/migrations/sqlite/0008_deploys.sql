@@ -22,8 +22,9 @@ CREATE TABLE instances (
     release INTEGER NOT NULL,
     server TEXT NOT NULL,
     port INTEGER NOT NULL,
-    -- placed: decided; started: told to run; routed: the proxy may send to it; stopping; stopped
-    state TEXT NOT NULL CHECK (state IN ('placed', 'started', 'routed', 'stopping', 'stopped')),
+    -- placed: decided; started: told to run; routed: the proxy sends to it; standby: it does where no routed
+    -- one answers; stopping; stopped
+    state TEXT NOT NULL CHECK (state IN ('placed', 'started', 'routed', 'standby', 'stopping', 'stopped')),
     -- why it is there, as JSON (rota.placement)
     reasons TEXT NOT NULL DEFAULT '{}',
     deploy INTEGER,
@@ -91,4 +92,13 @@ CREATE TABLE waiting (
     subject TEXT PRIMARY KEY,
     reason TEXT NOT NULL,
     since INTEGER NOT NULL
+) STRICT;
+
+-- What the proxy should do with each app, by a number that grows, and the number that it was seen to have done.
+CREATE TABLE app_routes (
+    app TEXT PRIMARY KEY,
+    wanted INTEGER NOT NULL DEFAULT 1,
+    confirmed INTEGER NOT NULL DEFAULT 0,
+    -- why the proxy could not be brought to it
+    reason TEXT NOT NULL DEFAULT ''
 ) STRICT;

@@ -1,0 +1,127 @@
+"""`routing.sync`: keeps the proxy doing what the database says."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import structlog
+
+from rota.coordination.bus.broadcast import Resync, Subscription
+from rota.coordination.bus.bus import Bus
+from rota.coordination.bus.events import Live, Topic
+from rota.coordination.leader import Term
+from rota.errors import RotaError, UnreachableError
+from rota.routing.proxy import Proxy
+from rota.routing.table import AppRoutes, Pool, routes
+from rota.store.apps import AppRow, Apps
+from rota.store.database import Database
+from rota.store.instances import InstanceRow, Instances
+from rota.store.releases import Releases
+from rota.store.routes import Routes
+from rota.store.servers import Servers
+
+LOOK = 2.0  # seconds between two looks that nobody asked for
+GAP = timedelta(seconds=5)  # a look that comes later than this means that the hub could not hear
+
+log = structlog.get_logger("rota.routing")
+
+
+class RoutingSync:
+    """Looks at everything, tells the proxy, and confirms what it was seen to do."""
+
+    def __init__(self, database: Database, bus: Bus, proxy: Callable[[], Proxy], report_every: int) -> None:
+        """Keep the proxy that this makes; servers report every so many seconds."""
+        self._apps = Apps(database)
+        self._instances = Instances(database)
+        self._releases = Releases(database)
+        self._routes = Routes(database)
+        self._servers = Servers(database)
+        self._bus = bus
+        self._proxy = proxy
+        self._report_every = report_every
+        self._paths: dict[tuple[str, int], str] = {}
+        self._said: dict[str, str] = {}
+
+    async def __call__(self, term: Term) -> None:
+        """Keep it until asked to stop."""
+        proxy = self._proxy()
+        since: datetime | None = None
+        looked: datetime | None = None
+        try:
+            with self._bus.subscribe(Topic.LIVE) as events:
+                while True:
+                    try:
+                        now = (await self._servers.identity()).now
+                        if since is None or looked is None or now - looked > GAP:
+                            since = now
+                        looked = now
+                        await self._look(term, proxy, since, now)
+                    except UnreachableError:
+                        looked = None  # the proxy stays as it is
+                    if await term.pause(LOOK, _may_matter(events)):
+                        return
+        finally:
+            await proxy.close()
+
+    async def _look(self, term: Term, proxy: Proxy, since: datetime, now: datetime) -> None:
+        # The numbers first: whoever asks for more afterwards waits for the next look.
+        numbers = await self._routes.all()
+        wanted = await self.wanted(since, now)
+        term.check()
+        try:
+            failed = await proxy.apply(wanted)
+        except UnreachableError:
+            raise
+        except RotaError as error:
+            failed = {row.app: str(error) for row in numbers}
+        for app, reason in failed.items():
+            if self._said.get(app) != reason:
+                log.error("app not routed", app=app, reason=reason)
+            await self._routes.complain(app, reason, term.fence)
+        self._said = failed
+        for row in numbers:
+            if (
+                row.app not in failed
+                and (row.confirmed < row.wanted)
+                and await self._routes.confirm(row.app, row.wanted, term.fence)
+            ):
+                self._bus.publish(Live(f"app:{row.app}", "routed"))
+
+    async def wanted(self, since: datetime, now: datetime) -> list[AppRoutes]:
+        """Return where every app's requests should go, by name."""
+        servers = {row.name: row for row in await self._servers.all()}
+        pool = Pool(servers, since, now, self._report_every)
+        copies, reported = await self._instances.live(), await self._servers.reported()
+        found = []
+        for app in await self._apps.all():
+            own = [copy for copy in copies if copy.app == app.name]
+            said = [each for each in reported if each.app == app.name]
+            path = await self._health_path(app, own)
+            found.append(_gated(routes(app.name, own, said, pool, path), app))
+        return found
+
+    async def _health_path(self, app: AppRow, copies: list[InstanceRow]) -> str:
+        number = app.release or max((copy.release for copy in copies), default=0)
+        if (app.name, number) not in self._paths:
+            release = await self._releases.find(app.name, number) if number else None
+            process = release.statement.processes.get("web") if release else None
+            http = process is not None and process.health.kind == "http"
+            self._paths[app.name, number] = process.health.path if http and process else ""
+        return self._paths[app.name, number]
+
+
+def _gated(found: AppRoutes, app: AppRow) -> AppRoutes:
+    return AppRoutes(app=found.app, targets=found.targets, health_path=found.health_path, gated=app.gated)
+
+
+async def _may_matter(events: Subscription) -> None:
+    """Wait for an event that may change where requests go: a deploy's, a server's, or one that was missed."""
+    while True:
+        event = await events.next()
+        if isinstance(event, Resync):
+            break
+        if isinstance(event, Live) and (
+            (event.topic.startswith("app:") and event.kind in ("routes", "deploy"))
+            or (event.topic.startswith("server:") and event.kind == "state")
+        ):
+            break
+    events.skip()
