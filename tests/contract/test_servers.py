@@ -2,48 +2,35 @@
 
 import asyncio
 import contextlib
-import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.support.postgres import free_port
 from tests.support.server import CAPABILITIES, Simulated, listening
+from tests.support.servers_hub import HUB_KEY, ServersHub
 from tests.support.sql import run
 from tests.support.tlog_hub import Led, lead
 from tests.support.wait import eventually
 
-from rota.acts.access import make_tlog
-from rota.acts.key import log_key
-from rota.coordination.bus.announcer import Announcer
-from rota.coordination.bus.events import OrderWaiting
-from rota.coordination.bus.local import LocalBus
 from rota.coordination.epoch import Epoch
 from rota.coordination.leader import LedTask
 from rota.errors import ConflictError, InputError
-from rota.link.orders import Orders
-from rota.link.post import Post
-from rota.link.provisions import KeptReleases, Proofs
 from rota.servers import enrolment
-from rota.servers.enrolment import EnrolmentRefusedError, Enrolments, Invitation
-from rota.servers.reception import Reception
+from rota.servers.enrolment import EnrolmentRefusedError
 from rota.settings import Settings
 from rota.store.database import Database
-from rota.store.server_outbox import Outcome, ServerOutbox
-from rota.store.servers import Awaited, ServerRow, Servers
+from rota.store.server_outbox import ServerOutbox
+from rota.store.servers import Awaited
 from rota.store.tlog import Outbox
-from rota.tasks.servers import Link, Watch
-from rota.wire import channel
-from rota.wire.channel import Memory, Outgoing
+from rota.tasks.servers import Watch
+from rota.wire.channel import Memory
 from rota.wire.envelope import unseal
 from rota.wire.errors import IllegalError, SessionError, StaleError, UnsignedError, WireError
 from rota.wire.keys import SigningKey
-from rota.wire.statements import Enrol, Enrolled, InstanceReport, Rotate, Stop
+from rota.wire.statements import InstanceReport, Rotate, Stop
 
-HUB_KEY = SigningKey.from_seed(b"h" * 32)
-_random = random.SystemRandom()
 SICK = InstanceReport(
     instance="shop.web.1",
     release=3,
@@ -57,95 +44,8 @@ SICK = InstanceReport(
 )
 
 
-class Site:
-    """The parts of a hub that have to do with servers, in this process."""
-
-    def __init__(self, settings: Settings, database: Database) -> None:
-        servers = replace(settings.servers, hub="http://127.0.0.1:1", report_every=1)
-        self.settings = replace(settings, servers=servers)
-        self.database = database
-        self.bus = LocalBus()
-        self.tlog = make_tlog(self.settings, database, self.bus)
-        self.servers = Servers(database)
-        self.outbox = ServerOutbox(database)
-        self.enrolments = Enrolments(self.settings, database, self.tlog, log_key(self.settings))
-        self.reception = Reception(self.settings, database, Announcer(self.bus))
-        self.port = free_port()
-
-    async def open(self) -> None:
-        await self.database.write(lambda tx: Servers.publish_keys(tx, [HUB_KEY.public]))
-
-    def link(self, *keys: SigningKey) -> Link:
-        orders = Orders(
-            KeptReleases(self.settings, self.database),
-            Proofs(Outbox(self.database), self.settings.tlog_directory),
-        )
-        return Link(self.database, self.bus, [*keys] or [HUB_KEY], orders, Post(self.port))
-
-    async def invite(self, name: str, address: str = "", **more: Any) -> Invitation:
-        # An address of this test's own, so that tests beside each other do not meet.
-        own = (
-            address or f"127.{_random.randrange(1, 255)}.{_random.randrange(255)}.{_random.randrange(1, 255)}"
-        )
-        return await self.enrolments.begin("test", Awaited(name, own, "", 0, **more))
-
-    async def complete(self, server: Simulated, invitation: Invitation, **changed: Any) -> Enrolled:
-        server.hub, server.url = invitation.hub, invitation.url
-        usual = {
-            "name": server.name,
-            "token": invitation.token,
-            "public_key": server.key.public,
-            "session": server.session,
-            "distribution": server.distribution,
-            "capabilities": CAPABILITIES,
-            "agent_version": "0",
-        }
-        body = Enrol(**{**usual, **changed})
-        envelope = channel.write(Outgoing(body.name, server.hub, "0" * 32, 1), body, server.key)
-        statement = channel.read_enrol(unseal(envelope), await self.reception.audience())
-        primary = next((row for row in await self.servers.all() if row.is_primary), None)
-        done = await self.enrolments.complete(statement, primary)
-        server.session_out, server.seq, server.hub_keys = done.session, 0, done.hub_keys
-        server.memory = Memory(server.session)
-        return done
-
-    async def enrolled(self, name: str, **more: Any) -> Simulated:
-        invitation = await self.invite(name, **more)
-        server = Simulated(name, invitation.address)
-        await self.complete(server, invitation)
-        return server
-
-    async def order(self, server: str, kind: str = "stop", subject: str = "shop.web.1", **body: Any) -> int:
-        full = {"instance": subject, "release": 3, "run": 0, **body}
-        nudge = OrderWaiting(server)
-        return await self.database.write(
-            lambda tx: ServerOutbox.put(
-                tx, server, kind, subject, full, nudge=lambda: self.bus.publish(nudge)
-            )
-        )
-
-    async def row(self, name: str) -> ServerRow:
-        row = await self.servers.find(name)
-        assert row is not None
-        return row
-
-    async def outcome(self, order: int) -> Outcome:
-        outcome = await self.outbox.outcome(order)
-        assert outcome is not None
-        return outcome
-
-    async def state(self, order: int) -> str:
-        return (await self.outcome(order)).state
-
-    async def done(self, *orders: int, state: str = "done") -> None:
-        async def reached() -> bool:
-            return [await self.state(order) for order in orders] == [state] * len(orders)
-
-        await eventually(reached)
-
-
 @contextlib.asynccontextmanager
-async def leading(site: Site, task: str, body: LedTask) -> AsyncIterator[None]:
+async def leading(site: ServersHub, task: str, body: LedTask) -> AsyncIterator[None]:
     led = Led(await lead(site.database, task))
     led.running = asyncio.ensure_future(body(led.term))
     try:
@@ -156,15 +56,15 @@ async def leading(site: Site, task: str, body: LedTask) -> AsyncIterator[None]:
 
 
 @pytest.fixture
-async def site(settings: Settings, database: Database) -> AsyncIterator[Site]:
-    made = Site(settings, database)
+async def site(settings: Settings, database: Database) -> AsyncIterator[ServersHub]:
+    made = ServersHub(settings, database)
     await made.open()
     yield made
     await made.tlog.close()
 
 
 class TestEnrolment:
-    async def test_a_server_is_awaited_and_then_enrolled(self, site: Site) -> None:
+    async def test_a_server_is_awaited_and_then_enrolled(self, site: ServersHub) -> None:
         invitation = await site.invite("s1")
         assert (await site.row("s1")).state == "awaited"
         server = Simulated("s1", invitation.address)
@@ -175,13 +75,15 @@ class TestEnrolment:
         assert done.log_key == invitation.log_key
         assert invitation.token not in repr(run(site.settings, "SELECT * FROM servers"))
 
-    async def test_a_token_is_good_once(self, site: Site) -> None:
+    async def test_a_token_is_good_once(self, site: ServersHub) -> None:
         invitation = await site.invite("s1")
         await site.complete(Simulated("s1", "x"), invitation)
         with pytest.raises(EnrolmentRefusedError, match="has been used"):
             await site.complete(Simulated("s1", "x"), invitation)
 
-    async def test_the_same_enrolment_again_is_answered_alike_and_resets_nothing(self, site: Site) -> None:
+    async def test_the_same_enrolment_again_is_answered_alike_and_resets_nothing(
+        self, site: ServersHub
+    ) -> None:
         invitation = await site.invite("s1")
         server = Simulated("s1", "x")
         first = await site.complete(server, invitation)
@@ -191,12 +93,12 @@ class TestEnrolment:
             await site.complete(server, invitation)
         assert (await site.row("s1")).session_in == first.session
 
-    async def test_a_token_has_an_end(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_token_has_an_end(self, site: ServersHub, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(enrolment, "LASTS", 0)
         with pytest.raises(EnrolmentRefusedError, match="are over"):
             await site.complete(Simulated("s1", "x"), await site.invite("s1"))
 
-    async def test_what_is_wrong_is_refused_with_the_reason(self, site: Site) -> None:
+    async def test_what_is_wrong_is_refused_with_the_reason(self, site: ServersHub) -> None:
         await site.enrolled("p1", is_primary=True)
         invitation = await site.invite("s1")
         stranger = replace(invitation, token="no token of ours")
@@ -210,13 +112,13 @@ class TestEnrolment:
             await site.complete(Simulated("s9", "x"), invitation)
         assert (await site.row("s1")).state == "awaited"
 
-    async def test_a_key_of_another_server_is_refused(self, site: Site) -> None:
+    async def test_a_key_of_another_server_is_refused(self, site: ServersHub) -> None:
         first = await site.enrolled("s1")
         copy = Simulated("s2", "x", key=first.key)
         with pytest.raises(EnrolmentRefusedError, match="another server's"):
             await site.complete(copy, await site.invite("s2"))
 
-    async def test_a_new_enrolment_ends_the_old_key_for_good(self, site: Site) -> None:
+    async def test_a_new_enrolment_ends_the_old_key_for_good(self, site: ServersHub) -> None:
         old = await site.enrolled("s1")
         new = Simulated("s1", old.address)
         await site.complete(new, await site.invite("s1", old.address))
@@ -239,19 +141,19 @@ class TestEnrolment:
             Awaited("s1", "10.0.0.1", "", 0, wireguard_key="short"),
         ],
     )
-    async def test_bad_input_is_refused_with_a_remedy(self, site: Site, wanted: Awaited) -> None:
+    async def test_bad_input_is_refused_with_a_remedy(self, site: ServersHub, wanted: Awaited) -> None:
         with pytest.raises(InputError) as refused:
             await site.enrolments.begin("test", wanted)
         assert refused.value.remedy
 
-    async def test_an_address_is_one_servers(self, site: Site) -> None:
+    async def test_an_address_is_one_servers(self, site: ServersHub) -> None:
         await site.invite("s1", "10.9.9.9")
         with pytest.raises(ConflictError, match="the address of s1"):
             await site.invite("s2", "10.9.9.9")
 
 
 class TestReports:
-    async def test_a_report_is_kept_and_its_instances_are_rows(self, site: Site) -> None:
+    async def test_a_report_is_kept_and_its_instances_are_rows(self, site: ServersHub) -> None:
         server = await site.enrolled("s1")
         server.instances["a"] = SICK
         answer = await site.reception.take(server.message(server.report()))
@@ -265,7 +167,7 @@ class TestReports:
         assert await site.servers.reported() == []
 
     async def test_every_message_of_a_run_replayed_at_every_later_time_has_no_effect(
-        self, site: Site
+        self, site: ServersHub
     ) -> None:
         server = await site.enrolled("s1")
         other = SigningKey.new()
@@ -283,13 +185,13 @@ class TestReports:
             assert await self._all(site) == before
 
     @staticmethod
-    async def _all(site: Site) -> object:
+    async def _all(site: ServersHub) -> object:
         return [
             run(site.settings, f"SELECT * FROM {table}")  # noqa: S608 - our own names
             for table in ("servers", "server_keys", "reported_instances", "tlog_outbox")
         ]
 
-    async def test_another_session_or_an_older_number_is_refused(self, site: Site) -> None:
+    async def test_another_session_or_an_older_number_is_refused(self, site: ServersHub) -> None:
         server = await site.enrolled("s1")
         await site.reception.take(server.message(server.report()))
         await site.reception.take(server.message(server.report()))
@@ -300,7 +202,7 @@ class TestReports:
         with pytest.raises(SessionError):
             await site.reception.take(server.message(server.report()))
 
-    async def test_a_stranger_and_a_wrong_signature_are_refused(self, site: Site) -> None:
+    async def test_a_stranger_and_a_wrong_signature_are_refused(self, site: ServersHub) -> None:
         server = await site.enrolled("s1")
         with pytest.raises(UnsignedError, match="no server has this key"):
             await site.reception.take(server.message(server.report(), SigningKey.new()))
@@ -311,7 +213,7 @@ class TestReports:
 
 
 class TestKeys:
-    async def test_both_keys_are_good_until_the_overlap_ends(self, site: Site) -> None:
+    async def test_both_keys_are_good_until_the_overlap_ends(self, site: ServersHub) -> None:
         server = await site.enrolled("s1")
         old, new = server.key, SigningKey.new()
         await site.reception.take(server.message(Rotate(public_key=new.public)))
@@ -327,7 +229,7 @@ class TestKeys:
         ).state == "done"
         assert (await site.reception.take(server.message(server.report(), newest))).state == "done"
 
-    async def test_the_new_key_may_end_the_old_one_at_once(self, site: Site) -> None:
+    async def test_the_new_key_may_end_the_old_one_at_once(self, site: ServersHub) -> None:
         server = await site.enrolled("s1")
         old, new = server.key, SigningKey.new()
         await site.reception.take(server.message(Rotate(public_key=new.public)))
@@ -336,14 +238,14 @@ class TestKeys:
             with pytest.raises(IllegalError):
                 await site.reception.take(server.message(body, old))
 
-    async def test_no_key_of_another_is_taken(self, site: Site) -> None:
+    async def test_no_key_of_another_is_taken(self, site: ServersHub) -> None:
         first, second = await site.enrolled("s1"), await site.enrolled("s2")
         with pytest.raises(WireError, match="another's"):
             await site.reception.take(first.message(Rotate(public_key=second.key.public)))
 
 
 class TestLink:
-    async def test_orders_arrive_once_and_in_order(self, site: Site) -> None:
+    async def test_orders_arrive_once_and_in_order(self, site: ServersHub) -> None:
         server = await site.enrolled("s1")
         async with listening(server, site.port), leading(site, "servers.link", site.link()):
             orders = [await site.order("s1", subject=f"shop.web.{n}") for n in range(1, 21)]
@@ -352,7 +254,7 @@ class TestLink:
             f"shop.web.{n}" for n in range(1, 21)
         ]
 
-    async def test_a_refusal_is_noted_with_its_reason(self, site: Site) -> None:
+    async def test_a_refusal_is_noted_with_its_reason(self, site: ServersHub) -> None:
         server = await site.enrolled("s1")
         server.refuse = lambda _: "no such instance"
         async with listening(server, site.port), leading(site, "servers.link", site.link()):
@@ -361,7 +263,7 @@ class TestLink:
         assert (await site.outcome(order)).reason == "no such instance"
 
     async def test_a_dead_server_holds_up_nobody_and_gets_its_orders_when_it_is_back(
-        self, site: Site
+        self, site: ServersHub
     ) -> None:
         dead, live = await site.enrolled("s1"), await site.enrolled("s2")
         async with listening(live, site.port), leading(site, "servers.link", site.link()):
@@ -372,7 +274,7 @@ class TestLink:
                 await site.done(waits)
         assert len(dead.orders) == 1
 
-    async def test_an_answer_that_was_lost_gives_no_second_effect(self, site: Site) -> None:
+    async def test_an_answer_that_was_lost_gives_no_second_effect(self, site: ServersHub) -> None:
         server = await site.enrolled("s1")
         receive, lost = server.receive, list[Any]()
 
@@ -388,7 +290,7 @@ class TestLink:
             await site.done(await site.order("s1"))
         assert (len(server.envelopes), len(server.orders)) == (2, 1)
 
-    async def test_it_goes_on_with_the_number_that_the_server_expects(self, site: Site) -> None:
+    async def test_it_goes_on_with_the_number_that_the_server_expects(self, site: ServersHub) -> None:
         server = await site.enrolled("s1")
         run(site.settings, "UPDATE servers SET seq_out = 40")
         async with listening(server, site.port), leading(site, "servers.link", site.link()):
@@ -396,7 +298,7 @@ class TestLink:
         assert server.memory is not None
         assert server.memory.seq == 1
 
-    async def test_an_older_leader_is_refused_by_the_server(self, site: Site) -> None:
+    async def test_an_older_leader_is_refused_by_the_server(self, site: ServersHub) -> None:
         server = await site.enrolled("s1")
         server.memory = Memory(server.session, epoch=Epoch(9, 9))
         async with listening(server, site.port), leading(site, "servers.link", site.link()):
@@ -408,7 +310,7 @@ class TestLink:
             await eventually(explained)
         assert server.orders == []
 
-    async def test_a_new_key_of_the_hub_is_made_known_by_the_old_one(self, site: Site) -> None:
+    async def test_a_new_key_of_the_hub_is_made_known_by_the_old_one(self, site: ServersHub) -> None:
         server, new = await site.enrolled("s1"), SigningKey.new()
         async with listening(server, site.port), leading(site, "servers.link", site.link(new, HUB_KEY)):
             await site.done(await site.order("s1"), await site.order("s1", subject="shop.web.2"))
@@ -416,14 +318,14 @@ class TestLink:
         assert unseal(server.envelopes[-1]).signers == (new.public,)
         assert (await site.row("s1")).hub_key == new.public
 
-    async def test_what_needs_a_release_that_is_not_there_is_refused(self, site: Site) -> None:
+    async def test_what_needs_a_release_that_is_not_there_is_refused(self, site: ServersHub) -> None:
         server = await site.enrolled("s1")
         async with listening(server, site.port), leading(site, "servers.link", site.link()):
             order = await site.order("s1", "start", app="shop")
             await site.done(order, state="refused")
         assert "shop has no release 3" in (await site.outcome(order)).reason
 
-    async def test_an_order_waits_until_its_act_is_in_the_log(self, site: Site) -> None:
+    async def test_an_order_waits_until_its_act_is_in_the_log(self, site: ServersHub) -> None:
         server = await site.enrolled("s1")
         act = await site.database.write(lambda tx: Outbox.add(tx, b'{"x":1}'))
         body = {"instance": "shop.web.1", "release": 3}
@@ -442,7 +344,7 @@ class TestLink:
 
 
 class TestWatch:
-    async def test_a_silent_server_is_lost_once_and_back_with_its_next_report(self, site: Site) -> None:
+    async def test_a_silent_server_is_lost_once_and_back_with_its_next_report(self, site: ServersHub) -> None:
         lost, live = await site.enrolled("s1"), await site.enrolled("s2")
         async with leading(site, "servers.watch", Watch(site.database, site.bus, 1)):
 
@@ -459,7 +361,7 @@ class TestWatch:
         assert sum(b'"server.lost"' in entry for entry in said) == 1
         assert sum(b'"server.returned"' in entry for entry in said) == 1
 
-    async def test_a_replayed_report_does_not_keep_a_dead_server_alive(self, site: Site) -> None:
+    async def test_a_replayed_report_does_not_keep_a_dead_server_alive(self, site: ServersHub) -> None:
         dead, live = await site.enrolled("s1"), await site.enrolled("s2")
         await site.reception.take(dead.message(dead.report()))
         async with leading(site, "servers.watch", Watch(site.database, site.bus, 1)):
@@ -473,7 +375,7 @@ class TestWatch:
             await eventually(is_lost)
 
 
-async def test_heard_is_by_the_databases_clock(site: Site) -> None:
+async def test_heard_is_by_the_databases_clock(site: ServersHub) -> None:
     await site.enrolled("s1")
     (heard,) = await site.servers.heard()
     assert heard.reported_at is not None

@@ -26,6 +26,7 @@ from rota.wire.statements import (
     Place,
     Report,
     Rotate,
+    RunReport,
     Start,
     Stop,
 )
@@ -57,6 +58,10 @@ class Simulated:
     refuse: Callable[[Message], str] = lambda _: ""
     sick: set[str] = field(default_factory=set)
     round_trip: int = 1000
+    silent: bool = False
+    idle: bool = False  # it begins no run
+    exit_code: int = 0  # of the runs that it is given
+    runs: dict[int, RunReport] = field(default_factory=dict)
     last: Answer = DONE
 
     async def enrol(self, client: aiohttp.ClientSession, invitation: dict[str, object]) -> tuple[int, bytes]:
@@ -95,6 +100,7 @@ class Simulated:
         """Return what this server would report now."""
         return Report(
             instances=list(self.instances.values()),
+            runs=list(self.runs.values()),
             load=LOAD,
             agent_version="0",
             round_trip=self.round_trip,
@@ -130,6 +136,8 @@ class Simulated:
             return Answer(state="refused", reason=reason)
         self.orders.append(body)
         match body:
+            case Place() | Start() | Stop() if body.run:
+                self._run(body)
             case Place():
                 self._put(body.instance, body.release, "placed", port=body.port)
             case Start():
@@ -140,6 +148,17 @@ class Simulated:
             case Rotate():
                 self.hub_keys = [body.public_key, *self.hub_keys]
         return DONE
+
+    def _run(self, body: Place | Start | Stop) -> None:
+        if self.idle:
+            return
+        match body:
+            case Place():
+                self.runs[body.run] = RunReport(run=body.run, state="placed")
+            case Start():
+                self.runs[body.run] = RunReport(run=body.run, state="ended", exit_code=self.exit_code)
+            case Stop():
+                self.runs.pop(body.run, None)
 
     def _put(self, instance: str, release: int, state: str, *, healthy: bool = False, port: int = 0) -> None:
         known = self.instances.get(f"{instance}@{release}")

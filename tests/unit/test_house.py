@@ -24,6 +24,7 @@ LONG: dict[str, str] = {}
 # line, or belongs to its own entry. The longest entry that fits decides.
 LAYERS: list[set[str]] = [
     {"rota", "rota.errors", "rota.secret", "rota.roles", "rota.logging", "rota.rootd", "rota.failpoints"},
+    {"rota.agent.launch"},
     {"rota.coordination.epoch", "rota.coordination.keys", "rota.coordination.tenure", "rota.tlog"},
     {"rota.access", "rota.live", "rota.rooms", "rota.archive", "rota.wire"},
     {"rota.placement"},

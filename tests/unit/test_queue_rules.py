@@ -114,7 +114,7 @@ class TestKinds:
             Kind(name, nothing)
 
     def test_every_kind_of_the_program_has_a_name_of_its_own(self) -> None:
-        kinds = every_kind(Mock(), Mock(), Mock())
+        kinds = every_kind(Mock(), Mock())
         assert len({kind.name for kind in kinds}) == len(kinds)
 
 
@@ -134,5 +134,5 @@ def test_a_long_error_keeps_its_beginning_and_its_end() -> None:
 
 
 def test_the_times_fit_into_one_another() -> None:
-    assert min(kind.lease for kind in every_kind(Mock(), Mock(), Mock())) / RENEWALS > TICK
+    assert min(kind.lease for kind in every_kind(Mock(), Mock())) / RENEWALS > TICK
     assert LEAVE < RESIDENTS_LEAVE < GRACEFUL

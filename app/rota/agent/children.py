@@ -74,6 +74,9 @@ class ChildUnits:
 
     async def forget(self, sha256: str) -> None:
         """Delete an artifact."""
+        placed = (load(path, Unit) for path in (self._directory / "placed").glob("[!.]*"))
+        if any(unit is not None and unit.sha256 == sha256 for unit in placed):
+            raise UnitsError("a placed copy uses this artifact")
         await asyncio.to_thread(shutil.rmtree, self._tree(sha256), ignore_errors=True)
 
     async def place(self, unit: Unit) -> None:

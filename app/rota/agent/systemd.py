@@ -21,9 +21,10 @@ _STATES: dict[str, State] = {"active": "running", "failed": "failed", "inactive"
 class SystemdUnits:
     """The units of this host."""
 
-    def __init__(self, socket: Path = rootd.SOCKET) -> None:
-        """Ask rootd at this socket."""
+    def __init__(self, socket: Path = rootd.SOCKET, within: tuple[str, ...] = ()) -> None:
+        """Ask rootd at this socket, and systemd by programs that run `within` a command such as nsenter."""
         self._socket = socket
+        self._within = within
 
     async def unpack(self, sha256: str, size: int, archive: Path | None) -> bool:
         """Have an artifact unpacked by rootd, which is passed the archive and no name."""
@@ -90,7 +91,7 @@ class SystemdUnits:
             "--no-pager",
         ]
         try:
-            return await _output(argv)
+            return await _output([*self._within, *argv])
         except UnitsError:
             return ""
 
@@ -98,8 +99,8 @@ class SystemdUnits:
         return await asyncio.to_thread(rootd.ask, self._socket, verb, descriptor, **fields)
 
     async def _states(self, *units: str) -> dict[str, Seen]:
-        text = await _output(["systemctl", "show", f"--property={','.join(LOOKS)}", "--", *units])
-        return dict(_read(text))
+        argv = ["systemctl", "show", f"--property={','.join(LOOKS)}", "--", *units]
+        return dict(_read(await _output([*self._within, *argv])))
 
 
 def _unit(copy: str) -> str:

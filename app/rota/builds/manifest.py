@@ -7,12 +7,16 @@ from rota.wire.statements import Process, ProcessType, Requires, Strict
 
 
 class Manifest(Strict, frozen=True, kw_only=True):
-    """The process types, what they require, the release hook's command, and the environment they find."""
+    """The process types, what they require, the release hook's command, and the environment they find.
+
+    `required` are the names that the app's configuration must have.
+    """
 
     processes: dict[ProcessType, Process]
     requires: Requires = Requires()
     hook: str = ""
     environment: dict[str, str] = msgspec.field(default_factory=dict)
+    required: list[str] = msgspec.field(default_factory=list)
 
 
 def written(manifest: Manifest) -> str:

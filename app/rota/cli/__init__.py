@@ -10,11 +10,14 @@ from rota.errors import InputError, RotaError
 
 _COMMANDS = {
     "admin": ("rota.cli.admin", "Make administrators, list accounts, set passwords: on a host of the hub."),
+    "apps": ("rota.cli.apps", "List the apps."),
     "backup": ("rota.cli.backup", "Make, list and verify backups of this hub."),
+    "deploy": ("rota.cli.deploy", "Build an app, and move it to what was built."),
     "login": ("rota.cli.login", "Let this user's commands talk to a hub."),
     "logout": ("rota.cli.logout", "Forget the hub and the token of `rota login`."),
     "mail": ("rota.cli.mail", "See whether the hub's mail arrives."),
     "migrate": ("rota.cli.migrate", "Bring the database's schema up to date."),
+    "ps": ("rota.cli.ps", "What an app runs, where and why; how many, and on which servers."),
     "queue": ("rota.cli.queue", "Show the jobs on the work queue; retry or drop them."),
     "serve": ("rota.cli.serve", "Run the hub: every role, or those you name."),
     "server": ("rota.cli.server", "Enrol servers, and see how they are."),

@@ -17,6 +17,7 @@ from rota.errors import ConflictError, InputError, NotFoundError
 from rota.placement.facts import Facts, Placed
 from rota.placement.placing import place, refuse_unplaced
 from rota.placement.rules import near
+from rota.releases.names import checked_app
 from rota.settings import Settings
 from rota.store.apps import AppRow, Apps
 from rota.store.builds import Builds
@@ -83,7 +84,8 @@ class Asking:
 
     async def deploy(self, actor: str, app: str, source: str) -> Begun:
         """Build a source that is in the artifact store, and move the app to what it makes."""
-        return await self._begin(actor, Asked(app=app, cause="deploy", source=source))
+        asked = Asked(app=checked_app(app), cause="deploy", source=source)
+        return await self._begin(actor, asked)
 
     async def again(self, actor: str, app: str, release: int, cause: str) -> Begun:
         """Move the app to a release that is made already: after a change of configuration, or back."""

@@ -127,6 +127,7 @@ class BuildsSettings:
 
     time_limit: int
     memory_mb: int
+    socket: str
 
 
 @dataclass(frozen=True, kw_only=True)

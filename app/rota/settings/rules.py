@@ -32,6 +32,7 @@ def problems(settings: Settings) -> Iterator[tuple[str, str]]:
     for key in ("caller", "stranger", "sign_in"):
         if getattr(settings.limits, key) < 0:
             yield f"limits.{key}", f"{getattr(settings.limits, key)} is below 0: write 0 for no limit"
+    yield from _builds(settings)
     yield from _webhooks(settings)
     yield from _mail(settings)
 
@@ -50,6 +51,25 @@ def _good_origin(origin: str) -> bool:
     from rota.tlog.keys import good_name
 
     return good_name(origin)
+
+
+def _builds(settings: Settings) -> Iterator[tuple[str, str]]:
+    builds, artifacts = settings.builds, settings.artifacts
+    if builds.time_limit < 1:
+        yield "builds.time_limit", f"{builds.time_limit} is below 1: write seconds"
+    if builds.memory_mb < 0:
+        yield "builds.memory_mb", f"{builds.memory_mb} is below 0: write 0 for no limit"
+    for key, path in (("builds.socket", builds.socket), ("artifacts.directory", artifacts.directory)):
+        if path and not path.startswith("/"):
+            yield key, f'"{path}" is no absolute path'
+    for mirror in artifacts.mirrors:
+        if not mirror.startswith(("/", "https://", "http://")):
+            yield "artifacts.mirrors", f'"{mirror}" is no absolute path, and no http:// or https:// address'
+    if artifacts.keep_releases < 1:
+        yield "artifacts.keep_releases", f"{artifacts.keep_releases} would keep no release: set 1 or more"
+    keys = settings.configuration.key.reveal()
+    if keys and not all(_KEY.fullmatch(key.strip()) for key in keys.split(",")):
+        yield "configuration.key", "no key that `rota config key` makes; several have commas between"
 
 
 def _webhooks(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from rota.coordination.epoch import Fence
 from rota.store.database import Database, Row, Transaction
 from rota.store.moments import moment, moment_or_none
 
@@ -89,6 +90,41 @@ class Builds:
     async def end(tx: Transaction, build: int, state: BuildState, reason: str) -> bool:
         """Say that nothing comes of one, and why; return False where it has ended."""
         return await tx.run("builds.end", id=build, state=state.value, reason=reason) == 1
+
+
+class BuildOutput:
+    """What builds said, in pieces numbered from 1."""
+
+    def __init__(self, database: Database) -> None:
+        """Keep it in this database."""
+        self._database = database
+
+    async def after(self, build: int, number: int, limit: int = 100) -> list[tuple[int, str]]:
+        """Return (number, text) of the pieces after this one."""
+        rows = await self._database.read(
+            lambda tx: tx.all("builds.output", id=build, number=number + 1, limit=limit)
+        )
+        return [(row["number"], row["text"]) for row in rows]
+
+    @staticmethod
+    async def say(tx: Transaction, build: int, number: int, text: str) -> None:
+        """Add a piece; one that is there already stays."""
+        await tx.run("builds.say", id=build, number=number, text=text)
+
+    @staticmethod
+    async def silence(tx: Transaction, build: int) -> None:
+        """Forget what a build said: it begins anew."""
+        await tx.run("builds.silence", id=build)
+
+    @staticmethod
+    async def prune(database: Database, fence: Fence, days: int) -> int:
+        """Forget output of builds that ended longer ago, and those that no release came of; count rows."""
+
+        async def work(tx: Transaction) -> int:
+            rows = await tx.run("builds.prune_output", days=days)
+            return rows + await tx.run("builds.prune", days=days)
+
+        return await database.write(work, fence)
 
 
 def _build(row: Row) -> BuildRow:

@@ -3,6 +3,7 @@
 from rota.coordination.leader import Term
 from rota.settings import Settings
 from rota.store.backups import Backups
+from rota.store.builds import BuildOutput
 from rota.store.database import Database
 from rota.store.deliveries import Deliveries
 from rota.store.history import History
@@ -43,6 +44,7 @@ class Nightly:
         rows += await Jobs(self._database).prune(term.fence, days)
         rows += await Outbox(self._database).prune(term.fence, days)
         rows += await Deliveries(self._database).prune(term.fence, days)
+        rows += await BuildOutput.prune(self._database, term.fence, days)
         rows += await Notices.prune(self._database, term.fence, days)
         rows += await Sessions(self._database).prune(term.fence)
         rows += await Tokens(self._database).prune(term.fence, days)

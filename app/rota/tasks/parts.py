@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rota.artifacts.mirroring import Mirroring
+from rota.builds.building import Building
 from rota.coordination.bus.announcer import Announcer
 from rota.coordination.bus.bus import Bus
 from rota.coordination.queue.queue import Queue
@@ -48,6 +50,16 @@ class Parts:
             KeptReleases(self.settings, self.database),
             Proofs(Outbox(self.database), self.settings.tlog_directory),
         )
+
+    @property
+    def building(self) -> Building:
+        """What builds."""
+        return Building(self.settings, self.database, self.queue, self.bus)
+
+    @property
+    def mirroring(self) -> Mirroring:
+        """What copies artifacts elsewhere."""
+        return Mirroring(self.settings, self.database, self.queue)
 
     def driver(self) -> Driver:
         """Return what carries deploys on."""

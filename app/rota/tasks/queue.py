@@ -18,9 +18,7 @@ class QueueWorker:
     async def __call__(self, stopping: asyncio.Event) -> None:
         """Take jobs until told to stop."""
         parts, delivering = self._parts, self._parts.delivering()
-        kinds = Kinds.of(
-            every_kind(delivering, parts.mailer, parts.driver()), primary=parts.settings.server.primary
-        )
+        kinds = Kinds.of(every_kind(parts, delivering), primary=parts.settings.server.primary)
         try:
             await Worker(parts.queue, kinds, parts.bus, tally=parts.tally).run(stopping)
         finally:

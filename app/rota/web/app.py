@@ -6,6 +6,7 @@ import falcon.asgi
 from rota.access.passwords import Passwords
 from rota.acts.key import log_key
 from rota.acts.search import Acts
+from rota.deploys.asking import Asking
 from rota.errors import RotaError
 from rota.hub import Hub
 from rota.roles import Role
@@ -17,7 +18,9 @@ from rota.web import (
     accounts,
     acts,
     agents,
+    apps,
     artifacts,
+    deploys,
     live,
     mail,
     me,
@@ -98,6 +101,9 @@ def create_routes(hub: Hub) -> Routes:
         enrolments = Enrolments(hub.settings, hub.database, hub.tlog, log_key(hub.settings))
         reception = agents.add_routes(routes, hub, enrolments)
         servers.add_routes(routes, hub, enrolments)
+        asking = Asking(hub.settings, hub.database, hub.tlog, hub.together.queue, hub.together.bus)
+        apps.add_routes(routes, hub)
+        deploys.add_routes(routes, hub, asking)
         mail.add_routes(routes, hub)
         artifacts.add_routes(routes, hub, SignedRequests(reception))
         routes.add("/openapi.json", OpenApiResource(routes))

@@ -38,6 +38,14 @@ CREATE TABLE builds (
     ended_at timestamptz
 );
 
+-- What builds said, in pieces in order; kept as long as their builds.
+CREATE TABLE build_output (
+    build bigint NOT NULL,
+    number bigint NOT NULL,
+    text text NOT NULL,
+    PRIMARY KEY (build, number)
+);
+
 -- The public keys to which configuration is sealed; the newest counts. Only the primary's worker opens.
 CREATE TABLE configuration_keys (
     -- X25519, in base64url

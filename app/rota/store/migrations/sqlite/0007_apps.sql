@@ -39,6 +39,14 @@ CREATE TABLE builds (
     ended_at INTEGER
 ) STRICT;
 
+-- What builds said, in pieces in order; kept as long as their builds.
+CREATE TABLE build_output (
+    build INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    PRIMARY KEY (build, number)
+) STRICT;
+
 -- The public keys to which configuration is sealed; the newest counts. Only the primary's worker opens.
 CREATE TABLE configuration_keys (
     -- X25519, in base64url

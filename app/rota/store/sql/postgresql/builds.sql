@@ -33,3 +33,21 @@ WHERE id = %(id)s AND state = 'running'
 -- name: end
 UPDATE builds SET state = %(state)s, reason = %(reason)s, ended_at = now()
 WHERE id = %(id)s AND state IN ('waiting', 'running')
+
+-- name: say
+INSERT INTO build_output (build, number, text) VALUES (%(id)s, %(number)s, %(text)s)
+ON CONFLICT (build, number) DO NOTHING
+
+-- name: output
+SELECT number, text FROM build_output WHERE build = %(id)s AND number >= %(number)s
+ORDER BY number LIMIT %(limit)s
+
+-- name: silence
+DELETE FROM build_output WHERE build = %(id)s
+
+-- name: prune_output
+DELETE FROM build_output WHERE build IN (SELECT id FROM builds WHERE ended_at < now() - make_interval(days => %(days)s))
+
+-- name: prune
+DELETE FROM builds WHERE ended_at < now() - make_interval(days => %(days)s)
+    AND NOT EXISTS (SELECT 1 FROM releases WHERE releases.build = builds.id)

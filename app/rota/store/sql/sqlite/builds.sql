@@ -24,3 +24,21 @@ WHERE id = :id AND state = 'running'
 -- name: end
 UPDATE builds SET state = :state, reason = :reason, ended_at = now_us()
 WHERE id = :id AND state IN ('waiting', 'running')
+
+-- name: say
+INSERT INTO build_output (build, number, text) VALUES (:id, :number, :text)
+ON CONFLICT (build, number) DO NOTHING
+
+-- name: output
+SELECT number, text FROM build_output WHERE build = :id AND number >= :number
+ORDER BY number LIMIT :limit
+
+-- name: silence
+DELETE FROM build_output WHERE build = :id
+
+-- name: prune_output
+DELETE FROM build_output WHERE build IN (SELECT id FROM builds WHERE ended_at < now_us() - :days * 86400000000)
+
+-- name: prune
+DELETE FROM builds WHERE ended_at < now_us() - :days * 86400000000
+    AND NOT EXISTS (SELECT 1 FROM releases WHERE releases.build = builds.id)

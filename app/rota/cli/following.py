@@ -1,0 +1,123 @@
+"""Follows a deploy to its end: its plan, and each step as it goes. Ctrl-C leaves the deploy alone."""
+
+import contextlib
+import http.client
+import sys
+import time
+from typing import Any
+
+import click
+
+from rota.artifacts.transfer import Line, TransferError
+from rota.cli.client import call, target, tell
+from rota.errors import RotaError
+
+LOOK = 0.3  # seconds between two looks
+PATIENCE = 60.0  # seconds for which the hub may be away
+SAYS = {
+    "build": "building",
+    "release": "making the release",
+    "hook": "running the release hook",
+    "place": "placing",
+    "start": "starting",
+    "health": "waiting until it is healthy",
+    "singletons": "replacing singletons",
+    "switch": "switching the proxy",
+    "settle": "watching it, the old instances standing by",
+    "stop": "stopping the old instances",
+    "finish": "done",
+}
+
+
+def follow(begun: dict[str, Any], *, detach: bool, cancelled: bool = False) -> None:
+    """Show a deploy that has begun until it has ended.
+
+    Raises RotaError where it fails, or is cancelled and that was not what is asked for.
+    """
+    number = begun["deploy"]
+    for warning in begun["warnings"]:
+        tell(f"warning: {warning}", err=True)
+    if detach:
+        click.echo(f"Deploy {number} has begun.")
+        return
+    shown = _Shown()
+    try:
+        shown.until_it_ends(number, cancelled=cancelled)
+    except KeyboardInterrupt:
+        click.echo(f"\nDeploy {number} goes on without you. `rota deploy --cancel {shown.app}` would end it.")
+        sys.exit(130)
+
+
+class _Shown:
+    """What a terminal has been shown of one deploy."""
+
+    def __init__(self) -> None:
+        self.app = ""
+        self._steps: set[str] = set()
+        self._plan = False
+        self._printed = 0  # bytes of the build's output
+        self._heard = time.monotonic()
+
+    def until_it_ends(self, number: int, *, cancelled: bool) -> None:
+        while True:
+            deploy = self._look(number)
+            if deploy is not None:
+                self.app = deploy["app"]
+                self._show(deploy)
+                if deploy["state"] != "running":
+                    self._end(deploy, cancelled=cancelled)
+                    return
+                if deploy["build"] and self._steps == {"build"}:
+                    self._printed = show_output(deploy["build"], self._printed)
+            time.sleep(LOOK)
+
+    def _look(self, number: int) -> dict[str, Any] | None:
+        """Ask the hub, and bear with one that restarts meanwhile."""
+        try:
+            found: dict[str, Any] = call("GET", f"/api/deploys/{number}")
+        except RotaError:
+            if time.monotonic() - self._heard > PATIENCE:
+                raise
+            return None
+        self._heard = time.monotonic()
+        return found
+
+    def _show(self, deploy: dict[str, Any]) -> None:
+        for step in deploy["steps"]:
+            if step["started_at"] and step["kind"] not in self._steps:
+                self._steps.add(step["kind"])
+                if step["kind"] == "start" and not self._plan:
+                    self._say_plan(deploy)
+                tell(f"{deploy['app']}: {SAYS.get(step['kind'], step['kind'])}")
+
+    def _say_plan(self, deploy: dict[str, Any]) -> None:
+        self._plan = True
+        for sentence in deploy["plan"]:
+            tell(f"  {sentence}")
+
+    def _end(self, deploy: dict[str, Any], *, cancelled: bool) -> None:
+        if deploy["state"] == "done":
+            tell(f"{deploy['app']} v{deploy['release']} serves.")
+            return
+        if cancelled and deploy["state"] == "cancelled":
+            tell(f"Deploy {deploy['id']} is cancelled.")
+            return
+        said = deploy["reason"] or "no reason was given"
+        raise RotaError(f"deploy {deploy['id']} {deploy['state']}: {said}")
+
+
+def show_output(build: int, printed: int) -> int:
+    """Print what a build says until it ends, without what was printed before; return how many bytes that is."""
+    hub = target()
+    headers = {"Authorization": f"Bearer {hub.token}"} if hub.token else {}
+    seen = 0
+    with (
+        contextlib.suppress(OSError, http.client.HTTPException, TransferError),
+        Line(hub.url, lambda *_: headers) as line,
+    ):
+        answer = line.ask("GET", f"/api/builds/{build}/output")
+        for data in answer:
+            seen += len(data)
+            if seen > printed:
+                tell(f"  {data.decode(errors='replace')}")
+    return max(seen, printed)
