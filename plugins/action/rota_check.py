@@ -94,9 +94,11 @@ class Host(NamedTuple):
     port: int
     """Where ssh reached it."""
     members: dict[str, Member]
-    """Every host of its hub, itself among them."""
+    """Every host of its hub, itself among them, and every server of the hub."""
     limited: bool = False
     """Whether the run leaves hosts of the inventory out."""
+    servers: tuple[str, ...] = ()
+    """Those of them that carry apps and no process of the hub."""
 
     @property
     def sqlite(self) -> bool:
@@ -105,6 +107,16 @@ class Host(NamedTuple):
     @property
     def cluster(self) -> bool:
         return len(self.members) > 1
+
+    @property
+    def hub(self) -> set[str]:
+        """Give the hosts that run processes of the hub."""
+        return set(self.members) - set(self.servers)
+
+    @property
+    def only_server(self) -> bool:
+        """Say whether it carries apps alone."""
+        return self.name in self.servers
 
     @property
     def primary(self) -> str:
@@ -158,11 +170,11 @@ def account_faults(host: Host) -> Iterator[str]:
 
 
 def inventory_faults(host: Host) -> Iterator[str]:
-    together = set(host.members)
+    together = host.hub
     for name in ("hub", "primary", "web", "worker"):
         if name not in host.groups:
             yield f"The inventory has no group {name}; take inventories/single as the pattern."
-    if host.name not in together:
+    if host.name not in together and not host.only_server:
         yield f"rota_hosts does not list {host.name} itself: list every host of its hub."
     chosen = together & set(host.groups.get("primary", []))
     if len(chosen) != 1:
@@ -171,8 +183,11 @@ def inventory_faults(host: Host) -> Iterator[str]:
     for group in ("primary", "web", "worker"):
         for stray in sorted(set(host.groups.get(group, [])) - set(host.groups.get("hub", []))):
             yield f"{stray} is in the group {group} and not in hub: put it into hub too."
-    if host.sqlite and len(together) != 1:
-        yield "SQLite serves exactly one host: keep one in the group hub, or set rota_database_url."
+    if host.sqlite and len(host.members) != 1:
+        yield (
+            "SQLite serves exactly one host: keep one in the group hub and none beside it in the group "
+            "server, or set rota_database_url."
+        )
     if host.sqlite and not host.values["web_enabled"]:
         yield "With SQLite the one process is a web process: put the host into the group web."
 
@@ -181,13 +196,13 @@ def cluster_faults(host: Host) -> Iterator[str]:
     if not host.cluster:
         return
     idle = not (host.values["web_enabled"] or host.values["worker_enabled"])
-    if idle and not host.sqlite:
+    if idle and not host.sqlite and not host.only_server:
         yield "This host is in the group hub and in neither web nor worker: put it into one of them."
     for group in ("web", "worker"):
         if host.name == host.primary and host.name not in host.groups.get(group, []):
             yield f"The primary always runs a {group} process: put it into the group {group} too."
     for name, member in sorted(host.members.items()):
-        if member.hub is not None and set(member.hub) != set(host.members):
+        if member.hub is not None and set(member.hub) != host.hub:
             yield (
                 f"{host.name} counts {name} to its hub, and {name} names other hosts: "
                 "a host is in one hub only."
@@ -196,7 +211,7 @@ def cluster_faults(host: Host) -> Iterator[str]:
     if own.release and primary.release and own.release != primary.release:
         yield (
             f"{host.name} runs Debian {own.release} and the primary {host.primary} Debian {primary.release}: "
-            "all hosts of a hub run the same release."
+            "all hosts and servers of a hub run the same release."
         )
 
 
@@ -311,7 +326,7 @@ def number_faults(host: Host) -> Iterator[str]:
 
 def shared_log_faults(host: Host) -> Iterator[str]:
     backend = host.values["shared_log_backend"]
-    if host.cluster and backend == "local":
+    if len(host.hub) > 1 and backend == "local":
         yield "shared_log_backend local is for one host: a hub of several shares its log by nfs or bind."
     if backend == "bind" and not host.values["shared_log_source"]:
         yield "shared_log_backend bind needs shared_log_source, the directory that every host mounts already."
@@ -374,11 +389,14 @@ def read_key(keystore: Path, name: str) -> str:
         return ""
 
 
-def members(values: dict[str, Any], hostvars: Any, primary: str, release: str) -> dict[str, Member]:
-    """Give what is known of every host of the hub.
+def members(
+    values: dict[str, Any], hostvars: Any, primary: str, release: str, servers: tuple[str, ...] = ()
+) -> dict[str, Member]:
+    """Give what is known of every host of the hub, and of every server.
 
     Args:
         values: The variables of the host that is checked, in their types.
+        servers: The servers that are no hosts of the hub.
         hostvars: The variables of every host.
         primary: The primary's name.
         release: The primary's release, when its facts are not among `hostvars`.
@@ -386,7 +404,7 @@ def members(values: dict[str, Any], hostvars: Any, primary: str, release: str) -
     keystore = Path(values["wireguard_keystore"])
     removed = {path.read_text().strip() for path in keystore.glob("removed/*.pub")}
     found = {}
-    for name in values["rota_hosts"]:
+    for name in (*values["rota_hosts"], *servers):
         known = hostvars[name] if name in hostvars else {}  # noqa: SIM401 - Ansible's has no other way
         read = known.get("ansible_facts", {}).get("distribution_major_version", "")
         key = read_key(keystore, name)
@@ -434,12 +452,14 @@ class ActionModule(ActionBase):  # type: ignore[misc] # ansible ships no types
     def _host(self, values: dict[str, Any], variables: dict[str, Any]) -> Host:
         primary = self._templar.template(variables["hub_primary"])
         release = self._task.args.get("primary_release", "")
+        servers = tuple(self._templar.template(variables["hub_servers"]))
         return Host(
             name=variables["inventory_hostname"],
             values=values,
             facts=variables["ansible_facts"],
             groups=variables["groups"],
             port=int(self._templar.template(variables.get("ansible_port") or SSH)),
-            members=members(values, variables["hostvars"], primary, release),
+            members=members(values, variables["hostvars"], primary, release, servers),
             limited="ansible_limit" in variables,
+            servers=servers,
         )

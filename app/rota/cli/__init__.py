@@ -13,6 +13,7 @@ _COMMANDS = {
     "apps": ("rota.cli.apps", "List the apps."),
     "backup": ("rota.cli.backup", "Make, list and verify backups of this hub."),
     "config": ("rota.cli.config", "Set, show and import the values that an app runs with."),
+    "deploy": ("rota.cli.deploy", "Build an app, and move it to what was built."),
     "login": ("rota.cli.login", "Let this user's commands talk to a hub."),
     "logout": ("rota.cli.logout", "Forget the hub and the token of `rota login`."),
     "mail": ("rota.cli.mail", "See whether the hub's mail arrives."),

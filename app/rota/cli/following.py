@@ -1,12 +1,15 @@
 """Follows a deploy to its end: its plan, and each step as it goes. Ctrl-C leaves the deploy alone."""
 
+import contextlib
+import http.client
 import sys
 import time
 from typing import Any
 
 import click
 
-from rota.cli.client import call, tell
+from rota.artifacts.transfer import Line, TransferError
+from rota.cli.client import call, target, tell
 from rota.errors import RotaError
 
 LOOK = 0.3  # seconds between two looks
@@ -26,8 +29,11 @@ SAYS = {
 }
 
 
-def follow(begun: dict[str, Any], *, detach: bool) -> None:
-    """Show a deploy that has begun until it has ended. Exits with 1 where it fails or is cancelled."""
+def follow(begun: dict[str, Any], *, detach: bool, cancelled: bool = False) -> None:
+    """Show a deploy that has begun until it has ended.
+
+    Raises RotaError where it fails, or is cancelled and that was not what is asked for.
+    """
     number = begun["deploy"]
     for warning in begun["warnings"]:
         tell(f"warning: {warning}", err=True)
@@ -36,7 +42,7 @@ def follow(begun: dict[str, Any], *, detach: bool) -> None:
         return
     shown = _Shown()
     try:
-        shown.until_it_ends(number)
+        shown.until_it_ends(number, cancelled=cancelled)
     except KeyboardInterrupt:
         click.echo(f"\nDeploy {number} goes on without you. `rota deploy --cancel {shown.app}` would end it.")
         sys.exit(130)
@@ -49,17 +55,20 @@ class _Shown:
         self.app = ""
         self._steps: set[str] = set()
         self._plan = False
+        self._printed = 0  # bytes of the build's output
         self._heard = time.monotonic()
 
-    def until_it_ends(self, number: int) -> None:
+    def until_it_ends(self, number: int, *, cancelled: bool) -> None:
         while True:
             deploy = self._look(number)
             if deploy is not None:
                 self.app = deploy["app"]
                 self._show(deploy)
                 if deploy["state"] != "running":
-                    self._end(deploy)
+                    self._end(deploy, cancelled=cancelled)
                     return
+                if deploy["build"] and self._steps == {"build"}:
+                    self._printed = show_output(deploy["build"], self._printed)
             time.sleep(LOOK)
 
     def _look(self, number: int) -> dict[str, Any] | None:
@@ -86,9 +95,29 @@ class _Shown:
         for sentence in deploy["plan"]:
             tell(f"  {sentence}")
 
-    def _end(self, deploy: dict[str, Any]) -> None:
+    def _end(self, deploy: dict[str, Any], *, cancelled: bool) -> None:
         if deploy["state"] == "done":
             tell(f"{deploy['app']} v{deploy['release']} serves.")
             return
+        if cancelled and deploy["state"] == "cancelled":
+            tell(f"Deploy {deploy['id']} is cancelled.")
+            return
         said = deploy["reason"] or "no reason was given"
         raise RotaError(f"deploy {deploy['id']} {deploy['state']}: {said}")
+
+
+def show_output(build: int, printed: int) -> int:
+    """Print what a build says until it ends, without what was printed before; return how many bytes that is."""
+    hub = target()
+    headers = {"Authorization": f"Bearer {hub.token}"} if hub.token else {}
+    seen = 0
+    with (
+        contextlib.suppress(OSError, http.client.HTTPException, TransferError),
+        Line(hub.url, lambda *_: headers) as line,
+    ):
+        answer = line.ask("GET", f"/api/builds/{build}/output")
+        for data in answer:
+            seen += len(data)
+            if seen > printed:
+                tell(f"  {data.decode(errors='replace')}")
+    return max(seen, printed)

@@ -1,14 +1,18 @@
 """`rota server`: every command talks to the hub's API."""
 
 import json
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import click
 
+from rota.cli.options import settings_from, shared
+
 API = "/api/servers"
 as_json = click.option("--json", "as_json", is_flag=True, help="For programs.")
 GIB = 1024**3
+ACTOR = "operator on the host"
 
 
 @click.group("server")
@@ -22,27 +26,42 @@ def command() -> None:
 @click.option("--endpoint", default="", metavar="HOST[:PORT]", help="Where it is reached from outside.")
 @click.option("--wireguard-key", default="", metavar="KEY", help="Its public key in the private network.")
 @click.option("--primary", is_flag=True, help="It is the primary itself.")
+@click.option(
+    "--here", is_flag=True, help="On a host of the hub, as root: open the store, and need no login."
+)
 @as_json
-def enrol(  # noqa: PLR0913 - one for each option
-    *, name: str, address: str, endpoint: str, wireguard_key: str, primary: bool, as_json: bool
-) -> None:
+@shared
+def enrol(*, as_json: bool, here: bool, data: str | None, file: Path | None, **asked: Any) -> None:
     """Await the server NAME, and print what it must be given within 15 minutes, this once."""
-    body = {
-        "name": name,
-        "address": address,
-        "endpoint": endpoint,
-        "wireguard_key": wireguard_key,
-        "primary": primary,
-    }
-    made = _call("POST", API, body)
+    made = _invite_here(asked, data, file) if here else _call("POST", API, asked)
     if as_json:
-        click.echo(json.dumps(made, indent=2))
+        click.echo(json.dumps(made))
         return
-    click.echo(f"{name} is awaited at {address} for 15 minutes. On the host, as root, put the next line into")
     click.echo(
-        "/etc/rota/enrolment.json (mode 0600) and run `rota-agent enrol`; the playbook enrol.yml does both."
+        f"{asked['name']} is awaited at {asked['address']} for 15 minutes. On the host, as root, give the"
     )
+    click.echo("next line to `rota-agent enrol`; the playbook enrol.yml does all of it.")
     click.echo(json.dumps(made))
+
+
+def _invite_here(asked: dict[str, Any], data: str | None, file: Path | None) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from rota.acts.access import make_tlog
+    from rota.acts.key import log_key
+    from rota.cli.database import with_database
+    from rota.servers.enrolment import Enrolments, Invitation
+    from rota.store.database import Database
+    from rota.store.servers import Awaited
+
+    settings = settings_from(file, data).settings
+
+    async def work(database: Database) -> Invitation:
+        enrolments = Enrolments(settings, database, make_tlog(settings, database), log_key(settings))
+        primary = {"is_primary": asked.pop("primary")}
+        return await enrolments.begin_here(ACTOR, Awaited(**asked, **primary, token="", lasts=0))
+
+    return asdict(with_database(settings, work))
 
 
 @command.command("list")

@@ -4,7 +4,7 @@ import hashlib
 import ipaddress
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rota.acts.act import Act
 from rota.acts.recorder import perform
@@ -60,6 +60,26 @@ class Enrolments:
 
         Raises InputError for what cannot be, ConflictError where something is in the way.
         """
+        awaited, invitation = await self._prepared(wanted)
+
+        async def work(_: Logged) -> None:
+            await self._database.write(lambda tx: _await(tx, awaited))
+
+        await perform(self._tlog, _begun(actor, awaited), work)
+        return invitation
+
+    async def begin_here(self, actor: str, wanted: Awaited) -> Invitation:
+        """Do the same on a host of the hub, whose act a web process puts into the log."""
+        awaited, invitation = await self._prepared(wanted)
+
+        async def work(tx: Transaction) -> None:
+            await _await(tx, awaited)
+            await Outbox.add(tx, bytes(_begun(actor, awaited)))
+
+        await self._database.write(work)
+        return invitation
+
+    async def _prepared(self, wanted: Awaited) -> tuple[Awaited, Invitation]:
         _check(wanted)
         url = reached_at(self._settings)
         identity, keys = await self._servers.identity(), await self._servers.hub_keys()
@@ -69,24 +89,8 @@ class Enrolments:
                 "The primary's worker publishes it when it starts: look at its journal, then try again.",
             )
         token = secrets.token_urlsafe(32)
-        awaited = Awaited(
-            name=wanted.name,
-            address=wanted.address,
-            token=hashed(token),
-            lasts=LASTS,
-            endpoint=wanted.endpoint,
-            wireguard_key=wanted.wireguard_key,
-            is_primary=wanted.is_primary,
-        )
-        details = {"address": wanted.address, "endpoint": wanted.endpoint}
-
-        async def work(_: Logged) -> None:
-            await self._database.write(lambda tx: _await(tx, awaited))
-
-        await perform(
-            self._tlog, Act(kind="server.enrol", actor=actor, subject=wanted.name, details=details), work
-        )
-        return Invitation(
+        awaited = replace(wanted, token=hashed(token), lasts=LASTS)
+        invitation = Invitation(
             name=wanted.name,
             address=wanted.address,
             token=token,
@@ -95,6 +99,7 @@ class Enrolments:
             hub_keys=keys,
             log_key=self._log_key,
         )
+        return awaited, invitation
 
     async def complete(self, statement: Statement, primary: ServerRow | None) -> Enrolled:
         """Complete an enrolment that its own key has signed. Raises EnrolmentRefusedError."""
@@ -185,6 +190,11 @@ def _refuse(enrol: Enrol, found: tuple[str | None, bool], owner: object) -> None
         )
     if isinstance(owner, dict) and owner["server"] != enrol.name:
         raise EnrolmentRefusedError("its key is another server's: a host makes its own, delete the copy")
+
+
+def _begun(actor: str, awaited: Awaited) -> Act:
+    details = {"address": awaited.address, "endpoint": awaited.endpoint}
+    return Act(kind="server.enrol", actor=actor, subject=awaited.name, details=details)
 
 
 async def _await(tx: Transaction, awaited: Awaited) -> None:

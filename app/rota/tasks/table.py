@@ -80,7 +80,7 @@ def _reaper(parts: Parts) -> LedTask:
 
 
 def _routing(parts: Parts) -> LedTask:
-    return RoutingSync(parts.database, parts.bus, parts.proxy, parts.settings.servers.report_every)
+    return RoutingSync(parts.settings, parts.database, parts.bus, parts.proxy)
 
 
 def _configuration(parts: Parts) -> LedTask:
