@@ -26,7 +26,7 @@ async def accepting(path: Path) -> AsyncIterator[Started]:
     async def accept(listener: socket.socket) -> None:
         while True:
             connection, _ = await asyncio.get_running_loop().sock_accept(listener)
-            connection.setblocking(True)
+            connection.settimeout(None)
             with connection:
                 process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-I", "-m", "rota.builds.inside"),
@@ -40,7 +40,7 @@ async def accepting(path: Path) -> AsyncIterator[Started]:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
-        listener.setblocking(False)
+        listener.settimeout(0)
         task = asyncio.create_task(accept(listener))
         yield started
         task.cancel()
