@@ -30,6 +30,7 @@ options:
     description:
       - Each has C(path) and C(content), and optionally C(owner), C(group), C(mode).
       - C(validate) is a command as a list, in which C(%s) stands for the new file.
+      - With C(initial), the content is written only where there is no file: from then on it is another's.
     type: list
     elements: dict
     default: []
@@ -68,6 +69,7 @@ class Entry(NamedTuple):
     mode: int
     content: bytes | None = None
     validate: tuple[str, ...] = ()
+    initial: bool = False
 
 
 class Found(NamedTuple):
@@ -93,6 +95,7 @@ def file(raw: dict[str, Any]) -> Entry:
         int(raw.get("mode", "0644"), 8),
         str(raw["content"]).encode(),
         tuple(raw.get("validate", ())),
+        bool(raw.get("initial")),
     )
 
 
@@ -214,7 +217,7 @@ def main() -> None:
     diff: list[dict[str, str]] = []
     for want in wants:
         found = look(want.path)
-        if not differs(want, found):
+        if not differs(want, found) or (want.initial and found.content is not None):
             continue
         paths.append(want.path)
         diff.append(difference(want, found))

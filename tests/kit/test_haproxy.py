@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 from plugins.modules import rota_certificate
 from tests.kit.test_units import render as render_unit
-from tests.support.haproxy import HUB, render
+from tests.support.haproxy import HUB, prepared, render
 
 WEB = [{"name": "w1-1", "address": "10.98.0.12:8421"}, {"name": "w2-1", "address": "[fd00::2]:8421"}]
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {"haproxy_web": WEB},
     "nobody": {"haproxy_web": []},
     "bound": {"haproxy_web": WEB, "haproxy_bind": ["192.0.2.1", "2001:db8::1"]},
+    "private": {"haproxy_web": [{**WEB[0], "here": True}, WEB[1]], "haproxy_private_address": "10.98.0.1"},
+    "no apps": {"haproxy_web": WEB, "haproxy_apps": "0", "haproxy_tcp_apps": 0},
     "ports": {"haproxy_web": WEB, "haproxy_http_port": "8080", "haproxy_https_port": "8443"},
 }
 
@@ -28,9 +30,14 @@ def test_haproxy_understands_every_word(shape: dict[str, Any], tmp_path: Path) -
     certificate = tmp_path / "hub.pem"
     certificate.write_text(rota_certificate.make(HUB))
     path = tmp_path / "haproxy.cfg"
-    paths = {"_haproxy_certificate": str(certificate), "_haproxy_socket": str(tmp_path / "socket")}
+    paths = {
+        "_haproxy_certificate": str(certificate),
+        "_haproxy_socket": str(tmp_path / "socket"),
+        "haproxy_apps_socket": str(tmp_path / "apps.sock"),
+        "haproxy_apps_directory": str(prepared(tmp_path / "apps")),
+    }
     # The names of root and haproxy are a host's.
-    text = render(**shape, **paths).replace("user root group root ", "")
+    text = render(**shape, **paths).replace("user root group root ", "").replace("user rota group rota ", "")
     path.write_text(re.sub(r"^    (user|group) haproxy\n", "", text, flags=re.MULTILINE))
     argv = ["/usr/sbin/haproxy", "-c", "-f", str(path)]
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
@@ -58,17 +65,19 @@ def test_it_listens_everywhere_or_where_it_is_told() -> None:
 
 def test_every_server_of_a_room_follows_the_hubs_of_that_name() -> None:
     lines = [line.split() for line in render(haproxy_web=WEB).splitlines() if line.startswith("    server ")]
-    assert [line[1:3] for line in lines] == 2 * [["w1-1", "10.98.0.12:8421"], ["w2-1", "[fd00::2]:8421"]]
-    assert [line[3:] for line in lines[2:]] == [
+    assert [line[1:3] for line in lines] == 3 * [["w1-1", "10.98.0.12:8421"], ["w2-1", "[fd00::2]:8421"]]
+    assert [line[3:] for line in lines[4:]] == [
         ["track", f"hub/{name}", "cookie", name] for name in ("w1-1", "w2-1")
     ]
 
 
-def test_root_alone_gives_orders_on_the_host_alone() -> None:
-    sockets = re.findall(r"^    stats socket (.*)$", render(), re.MULTILINE)
-    assert sockets == [
-        "/run/haproxy/admin.sock user root group root mode 600 level admin expose-fd listeners"
-    ]
+def test_root_and_the_worker_alone_give_orders_on_the_host_alone() -> None:
+    def sockets(**variables: Any) -> list[str]:
+        return re.findall(r"^    stats socket (.*)$", render(**variables), re.MULTILINE)
+
+    root = "/run/haproxy/admin.sock user root group root mode 600 level admin expose-fd listeners"
+    assert sockets(haproxy_apps=0, haproxy_tcp_apps=0) == [root]
+    assert sockets() == [root, "/run/haproxy/rota-apps.sock user rota group rota mode 600 level admin"]
 
 
 @pytest.mark.parametrize("tunnel", ["", "wg-quick@rota0.service"])

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import ssl
@@ -22,6 +23,7 @@ from tests.support.wait import wait_for
 
 ROLE = Path(__file__).parents[2] / "roles" / "haproxy"
 HUB = "hub.example"
+DATA = yaml.safe_load((ROLE / "vars" / "main.yml").read_text())["_haproxy_data"]
 # A test may run without root, and has no other user to become.
 ROOTS = ("    user haproxy", "    group haproxy", "    chroot ")
 BACKENDS = ["hub", "hub_rooms"]
@@ -46,6 +48,14 @@ def render(**variables: Any) -> str:
     return environment.from_string((ROLE / "templates" / "haproxy.cfg.j2").read_text()).render(values)
 
 
+def prepared(directory: Path) -> Path:
+    """Make the directory of what the worker writes, as the role does; return it."""
+    (directory / "certificates").mkdir(parents=True)
+    for name in DATA:
+        (directory / name).write_text("1\n" if name == "servers.state" else "")
+    return directory
+
+
 @dataclass
 class Haproxy:
     """One HAProxy, as systemd runs it: a master, and a worker that a reload replaces."""
@@ -67,19 +77,25 @@ class Haproxy:
                 "haproxy_https_port": free_port(),
                 "_haproxy_certificate": str(certificate),
                 "_haproxy_socket": str(directory / "admin.sock"),
+                "haproxy_apps_socket": str(directory / "apps.sock"),
+                "haproxy_apps_directory": str(prepared(directory / "apps")),
                 **variables,
             },
         )
         proxy.configure(web)
-        with proxy.log.open("ab") as out:
-            argv = ["/usr/sbin/haproxy", "-W", "-f", str(proxy.configuration)]
-            proxy.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-        try:
-            wait_for(proxy.answers)
-        except BaseException:
-            proxy.stop()
-            raise
+        proxy.begin()
         return proxy
+
+    def begin(self) -> None:
+        """Start it with the configuration as it stands, and wait until it serves."""
+        with self.log.open("ab") as out:
+            argv = ["/usr/sbin/haproxy", "-W", "-f", str(self.configuration)]
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        try:
+            wait_for(self.answers)
+        except BaseException:
+            self.stop()
+            raise
 
     @property
     def configuration(self) -> Path:
@@ -109,7 +125,11 @@ class Haproxy:
     def configure(self, web: dict[str, int]) -> None:
         """Write the configuration for these servers."""
         servers = [{"name": name, "address": f"127.0.0.1:{port}"} for name, port in web.items()]
-        text = render(**self.variables, haproxy_web=servers).replace("user root group root ", "")
+        text = (
+            render(**self.variables, haproxy_web=servers)
+            .replace("user root group root ", "")
+            .replace("user rota group rota ", "")
+        )
         lines = [line for line in text.splitlines() if not line.startswith(ROOTS)]
         self.configuration.write_text("\n".join([*lines, ""]))
 
@@ -143,6 +163,15 @@ class Haproxy:
     def reload(self) -> None:
         """Have the configuration read again, as `systemctl reload` does."""
         self.process.send_signal(signal.SIGUSR2)
+
+    def kill(self) -> None:
+        """Kill it, the process that serves first, as the kernel does when there is no memory."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        self.process.kill()
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGKILL)
+        self.process.wait(timeout=10)
 
     def stop(self) -> None:
         """End it at once."""

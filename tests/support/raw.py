@@ -25,7 +25,9 @@ class Answer:
 
 
 class Connection:
-    """One connection to a process on loopback."""
+    """One connection to a process on loopback, which asks by the name of `host`."""
+
+    host = "hub.example"
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT)
@@ -48,7 +50,7 @@ class Connection:
 
     def ask(self, method: str, path: str, *headers: str) -> Answer:
         """Send a request with a Host and these header lines; return the answer."""
-        lines = (f"{method} {path} HTTP/1.1", "Host: hub.example", *headers)
+        lines = (f"{method} {path} HTTP/1.1", f"Host: {self.host}", *headers)
         self.send("".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1"))
         return self.answer(method)
 

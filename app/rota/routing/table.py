@@ -25,12 +25,17 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class AppRoutes:
-    """Where an app's requests go. Its health path is what the proxy asks; without one it only connects."""
+    """Where an app's requests go, and by which names.
+
+    Its health path is what the proxy asks; without one it only connects. `gate`
+    is the version of its sign-in gate, 0 where it is open to all.
+    """
 
     app: str
     targets: tuple[Target, ...]
     health_path: str = ""
-    gated: bool = False
+    names: tuple[str, ...] = ()
+    gate: int = 0
 
 
 @dataclass(frozen=True)

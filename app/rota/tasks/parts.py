@@ -1,6 +1,7 @@
 """What the background tasks and the jobs of one process are made of."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rota.artifacts.mirroring import Mirroring
 from rota.builds.building import Building
@@ -15,6 +16,7 @@ from rota.link.orders import Orders
 from rota.link.provisions import KeptReleases, Proofs
 from rota.mail.mailer import Mailer
 from rota.mail.notices import Operators
+from rota.routing.haproxy import HaproxyProxy
 from rota.routing.proxy import NoProxy, Proxy
 from rota.settings import Settings
 from rota.store.database import Database
@@ -65,7 +67,9 @@ class Parts:
 
     def proxy(self) -> Proxy:
         """Return what takes requests for apps."""
-        return NoProxy()
+        if self.settings.routing.proxy == "none":
+            return NoProxy()
+        return HaproxyProxy(self.settings.routing_directory, Path(self.settings.routing.socket))
 
     def delivering(self) -> Delivering:
         """Return what tries deliveries, for one task, which closes it."""

@@ -1,6 +1,7 @@
 """`routing.sync`: keeps the proxy doing what the database says."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
@@ -9,11 +10,16 @@ from rota.coordination.bus.broadcast import Resync, Subscription
 from rota.coordination.bus.bus import Bus
 from rota.coordination.bus.events import Live, Topic
 from rota.coordination.leader import Term
-from rota.errors import RotaError, UnreachableError
-from rota.routing.proxy import Proxy
-from rota.routing.table import AppRoutes, Pool, routes
+from rota.errors import FencedError, RotaError, UnreachableError
+from rota.routing.gate import gate_keys
+from rota.routing.names import host_name
+from rota.routing.proxy import Proxy, Wanted
+from rota.routing.table import Pool, routes
+from rota.settings import Settings
 from rota.store.apps import AppRow, Apps
 from rota.store.database import Database
+from rota.store.domains import Domains
+from rota.store.gates import Gates
 from rota.store.instances import InstanceRow, Instances
 from rota.store.releases import Releases
 from rota.store.routes import Routes
@@ -28,8 +34,8 @@ log = structlog.get_logger("rota.routing")
 class RoutingSync:
     """Looks at everything, tells the proxy, and confirms what it was seen to do."""
 
-    def __init__(self, database: Database, bus: Bus, proxy: Callable[[], Proxy], report_every: int) -> None:
-        """Keep the proxy that this makes; servers report every so many seconds."""
+    def __init__(self, settings: Settings, database: Database, bus: Bus, proxy: Callable[[], Proxy]) -> None:
+        """Keep the proxy that this makes."""
         self._apps = Apps(database)
         self._instances = Instances(database)
         self._releases = Releases(database)
@@ -37,7 +43,11 @@ class RoutingSync:
         self._servers = Servers(database)
         self._bus = bus
         self._proxy = proxy
-        self._report_every = report_every
+        self._domains = Domains(database)
+        self._gates = Gates(database)
+        self._report_every = settings.servers.report_every
+        self._settings = settings
+        self._domain = settings.routing.domain
         self._paths: dict[tuple[str, int], str] = {}
         self._said: dict[str, str] = {}
 
@@ -68,8 +78,8 @@ class RoutingSync:
         wanted = await self.wanted(since, now)
         term.check()
         try:
-            failed = await proxy.apply(wanted)
-        except UnreachableError:
+            failed = await proxy.apply(wanted, term.fence)
+        except (UnreachableError, FencedError):
             raise
         except RotaError as error:
             failed = {row.app: str(error) for row in numbers}
@@ -86,18 +96,27 @@ class RoutingSync:
             ):
                 self._bus.publish(Live(f"app:{row.app}", "routed"))
 
-    async def wanted(self, since: datetime, now: datetime) -> list[AppRoutes]:
-        """Return where every app's requests should go, by name."""
+    async def wanted(self, since: datetime, now: datetime) -> Wanted:
+        """Return everything that the proxy should do, apps by name."""
         servers = {row.name: row for row in await self._servers.all()}
         pool = Pool(servers, since, now, self._report_every)
         copies, reported = await self._instances.live(), await self._servers.reported()
+        domains, gates = await self._domains.all(), await self._gates.all()
         found = []
         for app in await self._apps.all():
             own = [copy for copy in copies if copy.app == app.name]
             said = [each for each in reported if each.app == app.name]
             path = await self._health_path(app, own)
-            found.append(_gated(routes(app.name, own, said, pool, path), app))
-        return found
+            names = [each.name for each in domains if each.app == app.name]
+            if self._domain:
+                names.append(host_name(f"{app.name}.{self._domain}"))
+            gate = gates.get(app.name)
+            made = routes(app.name, own, said, pool, path)
+            version = gate.version if gate is not None and gate.shut else 0
+            found.append(replace(made, names=tuple(sorted(names)), gate=version))
+        shut = any(routes.gate for routes in found)
+        keys = gate_keys(self._settings) if shut else []
+        return Wanted(apps=found, keys=keys, revoked=await self._gates.revoked() if shut else [])
 
     async def _health_path(self, app: AppRow, copies: list[InstanceRow]) -> str:
         number = app.release or max((copy.release for copy in copies), default=0)
@@ -107,10 +126,6 @@ class RoutingSync:
             http = process is not None and process.health.kind == "http"
             self._paths[app.name, number] = process.health.path if http and process else ""
         return self._paths[app.name, number]
-
-
-def _gated(found: AppRoutes, app: AppRow) -> AppRoutes:
-    return AppRoutes(app=found.app, targets=found.targets, health_path=found.health_path, gated=app.gated)
 
 
 async def _may_matter(events: Subscription) -> None:

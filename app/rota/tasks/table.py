@@ -78,7 +78,7 @@ def _reaper(parts: Parts) -> LedTask:
 
 
 def _routing(parts: Parts) -> LedTask:
-    return RoutingSync(parts.database, parts.bus, parts.proxy, parts.settings.servers.report_every)
+    return RoutingSync(parts.settings, parts.database, parts.bus, parts.proxy)
 
 
 TABLE: tuple[TaskEntry, ...] = (
