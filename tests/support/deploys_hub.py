@@ -74,7 +74,7 @@ class DeploysHub(ServersHub):
             "tlog.checkpointer": Checkpointer(self.settings, self.database, self.bus),
             "tlog.outbox": Drain(self.settings, self.database, self.bus),
             "servers.link": self.link(HUB_KEY),
-            "routing.sync": RoutingSync(self.database, self.bus, lambda: proxy or NoProxy(), 1),
+            "routing.sync": RoutingSync(self.settings, self.database, self.bus, lambda: proxy or NoProxy()),
         }
         async with contextlib.AsyncExitStack() as stack:
             leds = []

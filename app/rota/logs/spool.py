@@ -60,11 +60,6 @@ class Spool:
         """Whether what comes now is counted and lost."""
         return self._size >= self._bound
 
-    def count_lost(self, lines: int) -> None:
-        """Count lines that were not even looked at."""
-        if self._dropped != UNKNOWN:
-            self._dropped += lines
-
     def batch(self) -> tuple[list[Entry], tuple[int, int]]:
         """Return the next entries to send, and what to give to `done` once the primary has them."""
         name, offset = self._sent
@@ -88,8 +83,10 @@ class Spool:
         draft = self.directory / f".{SENT}"
         draft.write_text(f"{upto[0]} {upto[1]}")
         draft.rename(self.directory / SENT)
-        segments = self._segments()
-        for path in segments[:-1]:
+        if self.full:  # the newest segment too must make room once it is sent
+            os.close(self._file)
+            self._file = self._open(new=True)
+        for path in self._segments()[:-1]:
             if int(path.name) < upto[0] or (int(path.name) == upto[0] and path.stat().st_size <= upto[1]):
                 self._size -= path.stat().st_size
                 path.unlink()

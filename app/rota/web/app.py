@@ -22,6 +22,7 @@ from rota.web import (
     artifacts,
     deploys,
     live,
+    logs,
     mail,
     me,
     queue,
@@ -105,6 +106,8 @@ def create_routes(hub: Hub) -> Routes:
         apps.add_routes(routes, hub)
         deploys.add_routes(routes, hub, asking)
         mail.add_routes(routes, hub)
-        artifacts.add_routes(routes, hub, SignedRequests(reception))
+        signed = SignedRequests(reception)
+        artifacts.add_routes(routes, hub, signed)
+        logs.add_routes(routes, hub, signed)
         routes.add("/openapi.json", OpenApiResource(routes))
     return routes
