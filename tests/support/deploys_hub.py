@@ -70,11 +70,12 @@ class DeploysHub(ServersHub):
     @contextlib.asynccontextmanager
     async def running(self, *names: str, proxy: Proxy | None = None) -> AsyncIterator[None]:
         """Have the log, the link, the proxy and servers of these names running; the first is the primary."""
+        hasty = replace(self.settings, servers=replace(self.settings.servers, report_every=1))
         bodies: dict[str, LedTask] = {
             "tlog.checkpointer": Checkpointer(self.settings, self.database, self.bus),
             "tlog.outbox": Drain(self.settings, self.database, self.bus),
             "servers.link": self.link(HUB_KEY),
-            "routing.sync": RoutingSync(self.settings, self.database, self.bus, lambda: proxy or NoProxy()),
+            "routing.sync": RoutingSync(hasty, self.database, self.bus, lambda: proxy or NoProxy()),
         }
         async with contextlib.AsyncExitStack() as stack:
             leds = []
