@@ -20,12 +20,15 @@ from rota.web import (
     agents,
     apps,
     artifacts,
+    builds,
+    configuration,
     deploys,
     live,
     logs,
     mail,
     me,
     queue,
+    releases,
     rooms,
     servers,
     sign_in,
@@ -109,5 +112,8 @@ def create_routes(hub: Hub) -> Routes:
         signed = SignedRequests(reception)
         artifacts.add_routes(routes, hub, signed)
         logs.add_routes(routes, hub, signed)
+        builds.add_routes(routes, hub)
+        configuration.add_routes(routes, hub)
+        releases.add_routes(routes, hub)
         routes.add("/openapi.json", OpenApiResource(routes))
     return routes
