@@ -24,6 +24,7 @@ from rota.web import (
     configuration,
     deploys,
     live,
+    logs,
     mail,
     me,
     queue,
@@ -108,7 +109,9 @@ def create_routes(hub: Hub) -> Routes:
         apps.add_routes(routes, hub)
         deploys.add_routes(routes, hub, asking)
         mail.add_routes(routes, hub)
-        artifacts.add_routes(routes, hub, SignedRequests(reception))
+        signed = SignedRequests(reception)
+        artifacts.add_routes(routes, hub, signed)
+        logs.add_routes(routes, hub, signed)
         builds.add_routes(routes, hub)
         configuration.add_routes(routes, hub)
         releases.add_routes(routes, hub)
