@@ -1,7 +1,7 @@
-"""`make bench-artifacts`: a new artifact pushed and fetched beside the raw rate of loopback; one changed line.
+"""`make bench-artifacts`: pushes and fetches of a new artifact beside the raw rate of loopback.
 
-The raw rate is that of one process sending the same file to another over TCP, which throws it away. Files lie in
-memory, so that the disk is not what is measured.
+The raw rate is that of one process sending the same file to another over TCP, which throws
+it away. Files lie in memory, so that the disk is not what is measured.
 """
 
 import asyncio
