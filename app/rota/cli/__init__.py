@@ -13,6 +13,8 @@ _COMMANDS = {
     "apps": ("rota.cli.apps", "List the apps."),
     "backup": ("rota.cli.backup", "Make, list and verify backups of this hub."),
     "deploy": ("rota.cli.deploy", "Build an app, and move it to what was built."),
+    "domain": ("rota.cli.domain", "Give apps names, and certificates to names."),
+    "gate": ("rota.cli.gate", "Let only those who are signed in use an app."),
     "login": ("rota.cli.login", "Let this user's commands talk to a hub."),
     "logout": ("rota.cli.logout", "Forget the hub and the token of `rota login`."),
     "mail": ("rota.cli.mail", "See whether the hub's mail arrives."),

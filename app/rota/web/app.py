@@ -10,6 +10,7 @@ from rota.deploys.asking import Asking
 from rota.errors import RotaError
 from rota.hub import Hub
 from rota.roles import Role
+from rota.routing.domains import Naming
 from rota.servers.enrolment import Enrolments
 from rota.tlog.disk import LocalDisk
 from rota.tlog.publication import Publication
@@ -21,6 +22,8 @@ from rota.web import (
     apps,
     artifacts,
     deploys,
+    domains,
+    gate,
     live,
     mail,
     me,
@@ -104,6 +107,9 @@ def create_routes(hub: Hub) -> Routes:
         asking = Asking(hub.settings, hub.database, hub.tlog, hub.together.queue, hub.together.bus)
         apps.add_routes(routes, hub)
         deploys.add_routes(routes, hub, asking)
+        naming = Naming(hub.settings, hub.database, hub.tlog, hub.together.bus)
+        domains.add_routes(routes, hub, naming)
+        gate.add_routes(routes, hub, naming)
         mail.add_routes(routes, hub)
         artifacts.add_routes(routes, hub, SignedRequests(reception))
         routes.add("/openapi.json", OpenApiResource(routes))
