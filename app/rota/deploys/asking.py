@@ -125,6 +125,10 @@ class Asking:
         await perform(self._tlog, act, work)
         self._bus.publish(Live(PAGES.format(row.app), "deploy"))
 
+    async def refuse_second(self, app: str) -> None:
+        """Refuse where a deploy of the app is under way, before anything is made for another one."""
+        await self._database.read(lambda tx: _refuse_second(tx, app))
+
     async def _begin(self, actor: str, asked: Asked) -> Begun:
         await self._refuse_early(asked)
         details: dict[str, Any] = {

@@ -58,6 +58,7 @@ async def release(context: Context) -> None:
         hook=manifest.hook,
         environment=manifest.environment,
         build=row.id,
+        required=manifest.required,
     )
     why = Making(context.row.cause, context.row.actor, context.nudge_log)
 

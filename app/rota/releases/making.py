@@ -1,6 +1,6 @@
 """Makes releases: a row and an entry on its way into the log, in one transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -18,7 +18,10 @@ from rota.wire.statements import Process, ReleaseStatement, Requires
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a release of a build is to be. Without a `configuration` it has the newest one."""
+    """What a release of a build is to be. Without a `configuration` it has the newest one.
+
+    `required` are the names that the configuration must have.
+    """
 
     app: str
     artifact: str
@@ -28,6 +31,7 @@ class Wanted:
     environment: Mapping[str, str] = field(default_factory=dict)
     configuration: int | None = None
     build: int | None = None
+    required: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,12 @@ async def make(tx: Transaction, wanted: Wanted, making: Making) -> Release:
     configuration = wanted.configuration
     if configuration is None:
         configuration = newest.number if newest else 0
+    missing = sorted(set(wanted.required) - set(newest.names if newest else ()))
+    if missing:
+        raise ConflictError(
+            f"{wanted.app} needs {', '.join(missing)}, which its rota.toml requires and nobody has set.",
+            f"`rota config set {wanted.app} {missing[0]}` sets it.",
+        )
     await Artifacts.use(tx, artifact.hash)
     statement = ReleaseStatement(
         app=wanted.app,

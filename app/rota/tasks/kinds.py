@@ -2,6 +2,8 @@
 
 from rota.artifacts import mirroring
 from rota.builds import building
+from rota.configuration import opening
+from rota.configuration.opening import Opener
 from rota.coordination.queue.kinds import Job, Kind
 from rota.deploys import asking as deploys
 from rota.deploys.driver import ATTEMPTS, LEASE, LIMIT
@@ -26,6 +28,7 @@ def every_kind(parts: Parts, delivering: Delivering) -> tuple[Kind, ...]:
             limit=building.LIMIT,
             primary=True,
         ),
+        Kind(opening.KIND, Opener(parts.settings, parts.database).open, limit=60, primary=True),
         Kind(mirroring.KIND, parts.mirroring.refresh, limit=2 * mirroring.WITHIN, primary=True),
         Kind("queue.probe", probe),
         Kind(deploys.KIND, parts.driver().work, lease=LEASE, attempts=ATTEMPTS, limit=LIMIT),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from rota.configuration.opening import Opener
 from rota.coordination.bus.events import ActWaiting
 from rota.coordination.leader import LedTask
 from rota.coordination.residents import Resident
@@ -14,6 +15,7 @@ from rota.roles import Role
 from rota.settings import Settings
 from rota.tasks.backups import Scheduler
 from rota.tasks.checkpointer import Checkpointer
+from rota.tasks.configuration import TellKey
 from rota.tasks.flow import Placement, Reaper
 from rota.tasks.hooks import HooksWorker
 from rota.tasks.maintenance import Nightly
@@ -81,6 +83,10 @@ def _routing(parts: Parts) -> LedTask:
     return RoutingSync(parts.settings, parts.database, parts.bus, parts.proxy)
 
 
+def _configuration(parts: Parts) -> LedTask:
+    return TellKey(Opener(parts.settings, parts.database))
+
+
 TABLE: tuple[TaskEntry, ...] = (
     TaskEntry("maintenance.nightly", Role.WORKER, primary=True, body=_nightly),
     TaskEntry("backups.scheduler", Role.WORKER, primary=True, body=_scheduler),
@@ -92,6 +98,7 @@ TABLE: tuple[TaskEntry, ...] = (
     TaskEntry("routing.sync", Role.WORKER, primary=True, body=_routing),
     TaskEntry("flow.placement", Role.WORKER, primary=False, body=_placement),
     TaskEntry("flow.reaper", Role.WORKER, primary=False, body=_reaper),
+    TaskEntry("configuration.key", Role.WORKER, primary=True, body=_configuration),
     TaskEntry("queue.worker", Role.WORKER, primary=False, resident=QueueWorker),
 )
 

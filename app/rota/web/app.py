@@ -21,6 +21,8 @@ from rota.web import (
     agents,
     apps,
     artifacts,
+    builds,
+    configuration,
     deploys,
     domains,
     gate,
@@ -28,6 +30,7 @@ from rota.web import (
     mail,
     me,
     queue,
+    releases,
     rooms,
     servers,
     sign_in,
@@ -112,5 +115,8 @@ def create_routes(hub: Hub) -> Routes:
         gate.add_routes(routes, hub, naming)
         mail.add_routes(routes, hub)
         artifacts.add_routes(routes, hub, SignedRequests(reception))
+        builds.add_routes(routes, hub)
+        configuration.add_routes(routes, hub)
+        releases.add_routes(routes, hub)
         routes.add("/openapi.json", OpenApiResource(routes))
     return routes
