@@ -36,7 +36,7 @@ class NewDomain(msgspec.Struct, forbid_unknown_fields=True):
 class Asked(msgspec.Struct, forbid_unknown_fields=True):
     """Whose names to answer; without an app all."""
 
-    app: Text = ""
+    app: Annotated[str, msgspec.Meta(max_length=40)] = ""
 
 
 class DomainDocument(msgspec.Struct):
@@ -89,7 +89,7 @@ class DomainsResource:
         Scope.APPS_WRITE,
         "Give a name to an app",
         body=NewDomain,
-        answers={201: Answer("The name.", DomainDocument)},
+        answers={201: Answer("The name.", DomainDocument), 404: Answer("There is no such app.")},
     )
     async def on_post(self, req: Request, resp: Response) -> None:
         """Give a name to an app, or another certificate to a name that it has."""

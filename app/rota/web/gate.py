@@ -31,8 +31,8 @@ _PORT = re.compile(r":[0-9]{1,5}\Z")
 class Wish(msgspec.Struct, forbid_unknown_fields=True):
     """Where somebody wanted to go: a name, with its port where it is not the usual one, and a path there."""
 
-    host: Text
-    to: Annotated[str, msgspec.Meta(max_length=4000)] = "/"
+    host: Annotated[str, msgspec.Meta(max_length=300, pattern="^[!-~]+$")]
+    to: Annotated[str, msgspec.Meta(max_length=2000, pattern="^[!-~]*$")] = "/"
 
 
 class NewGate(msgspec.Struct, forbid_unknown_fields=True):
@@ -89,7 +89,7 @@ class EntryResource:
         Access.SIGNED_IN,
         "On to an app behind the gate",
         query=Wish,
-        answers={303: Answer("On to the app.", media="")},
+        answers={303: Answer("On to the app.", media=""), 404: Answer("No app has this name.")},
         page=True,
     )
     async def on_get(self, req: Request, resp: Response) -> None:
