@@ -71,6 +71,12 @@ class Site:
             connection.send("".join(f"{line}\r\n" for line in (*lines, "")).encode())
             return connection.answer(method)
 
+    def reload(self) -> None:
+        """Have the proxy start anew as `systemctl reload` does, and wait until it has."""
+        before = self.proxy.log.read_text().count("Loading success")
+        self.proxy.reload()
+        wait_for(lambda: self.proxy.log.read_text().count("Loading success") > before)
+
     def connect(self, host: str = HUB) -> Secure:
         """Return a connection that asks by this name."""
         connection = self.proxy.connect()
@@ -278,8 +284,7 @@ class TestRestarts:
             wanted = app("shop", new, standby=(old,))
             site.apply(app("shop", old))
             site.apply(wanted)
-            site.proxy.reload()
-            wait_for(lambda: site.proxy.log.read_text().count("Loading success") == 2)
+            site.reload()
             assert {site.ask("shop.example").text for _ in range(4)} == {"new"}
             for end in (site.proxy.stop, site.proxy.kill):
                 end()
@@ -359,8 +364,7 @@ class TestCertificates:
         second, renewed = self.certificate("shop.example")
         site.apply(*own, certificates=[second])
         assert self.served(site, "shop.example") == renewed
-        site.proxy.reload()
-        wait_for(site.proxy.answers)
+        site.reload()
         assert self.served(site, "shop.example") == renewed
         site.apply(*own, certificates=[second])
         site.apply(*own)

@@ -18,6 +18,7 @@ _COMMANDS = {
     "gate": ("rota.cli.gate", "Let only those who are signed in use an app."),
     "login": ("rota.cli.login", "Let this user's commands talk to a hub."),
     "logout": ("rota.cli.logout", "Forget the hub and the token of `rota login`."),
+    "logs": ("rota.cli.logs", "Print what an app has written, on every server."),
     "mail": ("rota.cli.mail", "See whether the hub's mail arrives."),
     "migrate": ("rota.cli.migrate", "Bring the database's schema up to date."),
     "ps": ("rota.cli.ps", "What an app runs, where and why; how many, and on which servers."),

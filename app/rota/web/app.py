@@ -27,6 +27,7 @@ from rota.web import (
     domains,
     gate,
     live,
+    logs,
     mail,
     me,
     queue,
@@ -121,7 +122,9 @@ def _add_apps(routes: Routes, hub: Hub) -> None:
     naming = Naming(hub.settings, hub.database, hub.tlog, hub.together.bus)
     domains.add_routes(routes, hub, naming)
     gate.add_routes(routes, hub, naming)
-    artifacts.add_routes(routes, hub, SignedRequests(reception))
+    signed = SignedRequests(reception)
+    artifacts.add_routes(routes, hub, signed)
+    logs.add_routes(routes, hub, signed)
     builds.add_routes(routes, hub)
     configuration.add_routes(routes, hub)
     releases.add_routes(routes, hub)
