@@ -112,9 +112,10 @@ def create_routes(hub: Hub) -> Routes:
 
 
 def _add_apps(routes: Routes, hub: Hub) -> None:
-    """Add what concerns apps and the servers that run them."""
+    """Add what has to do with servers and with the apps that they run."""
     enrolments = Enrolments(hub.settings, hub.database, hub.tlog, log_key(hub.settings))
     reception = agents.add_routes(routes, hub, enrolments)
+    signed = SignedRequests(reception)
     servers.add_routes(routes, hub, enrolments)
     asking = Asking(hub.settings, hub.database, hub.tlog, hub.together.queue, hub.together.bus)
     apps.add_routes(routes, hub)
@@ -122,7 +123,6 @@ def _add_apps(routes: Routes, hub: Hub) -> None:
     naming = Naming(hub.settings, hub.database, hub.tlog, hub.together.bus)
     domains.add_routes(routes, hub, naming)
     gate.add_routes(routes, hub, naming)
-    signed = SignedRequests(reception)
     artifacts.add_routes(routes, hub, signed)
     logs.add_routes(routes, hub, signed)
     builds.add_routes(routes, hub)
