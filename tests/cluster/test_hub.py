@@ -296,4 +296,8 @@ def _writer(host: Host, directory: str) -> list[str]:
 
 def answered(cluster: Cluster, host: Host) -> int:
     """Return how many entries a writer was answered for."""
-    return int(cluster.on(host, "wc", "--lines", acknowledged(host)).split()[0])
+    # The file is there once the writer has begun.
+    path = Path(acknowledged(host))
+    found = ["find", str(path.parent), "-maxdepth", "1", "-name", path.name]
+    counted = cluster.on(host, *found, "-exec", "wc", "--lines", "{}", "+").split()
+    return int(counted[0]) if counted else 0

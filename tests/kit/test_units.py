@@ -37,6 +37,7 @@ FULL = {
 BARE = {**WEB, "memory_max": "", "tasks_max": ""}
 WORKER = {**FULL, "instance": "worker", "roles": ["worker"], "worker_address": "127.0.0.1:8420"}
 AGENT: dict[str, Any] = {"after": ["wg-quick@rota0.service"], "watch": WEB["watch"]}
+BUILD = {"time_limit": 1800, "memory_max": "4G", "denied": ["10.79.0.0/24"]}
 FIREWALL = {"capabilities": "CAP_NET_ADMIN", "families": "AF_NETLINK"}
 SHAPES = {
     "sqlite": ("rota-web@.service.j2", WEB),
@@ -49,6 +50,7 @@ SHAPES = {
     "rootd": ("rota-rootd.service.j2", {}),
     "app": ("rota-app@.service.j2", {}),
     "run": ("rota-run@.service.j2", {}),
+    "build": ("rota-build@.service.j2", BUILD),
     "apps' firewall": ("rota-apps-firewall.service.j2", FIREWALL),
 }
 # Of exposure, in tenths, where it cannot be 15.
@@ -57,6 +59,7 @@ MOST = {
     "rota-rootd": 24,  # it is root, owns what it unpacks and writes units
     "rota-app": 17,  # what compiles as it runs needs writable code, and apps have the network
     "rota-run": 17,
+    "rota-build": 17,  # the same
 }
 # What a copy's drop-in adds that no template can say.
 _FIELDS = {"sha256": "ab" * 32, "port": 20000, "memory": 1 << 28, "processors": 500, "grace": 10}
@@ -88,6 +91,9 @@ def unit(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         )
         (tmp_path / "rota-web@1.socket").write_text((ROOT / "units" / "rota-web@.socket").read_text())
     (tmp_path / "rota-apps.slice").write_text((ROOT / "units" / "rota-apps.slice").read_text())
+    if "build" in template:
+        (tmp_path / "rota-build.socket").write_text((ROOT / "units" / "rota-build.socket").read_text())
+        (tmp_path / "rota-build@.service").write_text(PROGRAMS.sub("/usr/bin/true", render(template, values)))
     if "rootd" in template:
         (tmp_path / "rota-rootd.socket").write_text((ROOT / "units" / "rota-rootd.socket").read_text())
     (tmp_path / "rota.slice").write_text((ROOT / "units" / "rota.slice").read_text())

@@ -82,6 +82,9 @@ F=a=b#c
         data = b"".join(name.encode() + b"='" + value + b"'\n" for name, value in kept.items())
         assert read_lines(data) == kept
 
+    def test_space_at_the_end_of_a_quoted_line_is_the_values_own(self) -> None:
+        assert read_lines(b"A='\t\nx \n'\nB=bare \t\n") == {"A": b"\t\nx \n", "B": b"bare"}
+
     def test_json(self) -> None:
         assert read_json(b'{"A": "\\u00e4"}') == {"A": b"\xc3\xa4"}
         for wrong in (b"[", b'{"A": 1}', b'{"PORT": "1"}'):

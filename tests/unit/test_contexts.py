@@ -79,7 +79,12 @@ def test_the_option_wins_over_every_variable(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("ROTA_TOKEN", "rota_given")
     monkeypatch.setenv("ROTA_CONTEXT", "prod")
     asked: list[Target] = []
-    monkeypatch.setattr("rota.cli.client.call", lambda *_: asked.append(target()) or {"apps": []})
+
+    def call(*_: object) -> dict[str, list[object]]:
+        asked.append(target())
+        return {"apps": []}
+
+    monkeypatch.setattr("rota.cli.client.call", call)
     say("--context", "test", "apps")
     assert asked == [Target(TEST.url, TEST.token)]
 

@@ -140,6 +140,8 @@ class Building:
             await job.finish(tx)
 
         await self._database.write(work)
+        if not self._store.holds(measured.hash):
+            raise RotaError("its artifact was just being cleared away: deploy again")
         log.info("built", app=row.app, build=row.id, artifact=measured.hash, size=measured.size)
         await self._mirroring.copy(row.app, measured.hash)
 

@@ -5,6 +5,7 @@ a child of the hub. It ends with the stream: when whoever ordered it goes away, 
 it does.
 """
 
+import contextlib
 import os
 import resource
 import shutil
@@ -144,9 +145,10 @@ def _until_the_stream_ends(source: BinaryIO) -> None:
 
 def _limit(order: Order) -> None:
     """Bound what each process of the build may use; a unit bounds all of them together."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if order.memory:
-        resource.setrlimit(resource.RLIMIT_DATA, (order.memory, order.memory))
+    with contextlib.suppress(PermissionError):  # a unit may forbid it, and bounds them itself
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if order.memory:
+            resource.setrlimit(resource.RLIMIT_DATA, (order.memory, order.memory))
 
 
 def _say(answer: BinaryIO, text: str) -> None:

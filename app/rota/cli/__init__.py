@@ -22,6 +22,7 @@ _COMMANDS = {
     "deploy": ("rota.cli.deploy", "Build an app, and move it to what was built."),
     "login": ("rota.cli.login", "Let this user's commands talk to a hub."),
     "logout": ("rota.cli.logout", "Forget the hub and the token of `rota login`."),
+    "logs": ("rota.cli.logs", "Print what an app has written, on every server."),
     "mail": ("rota.cli.mail", "See whether the hub's mail arrives."),
     "migrate": ("rota.cli.migrate", "Bring the database's schema up to date."),
     "ps": ("rota.cli.ps", "What an app runs, where and why; how many, and on which servers."),

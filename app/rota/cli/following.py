@@ -107,7 +107,7 @@ class _Shown:
 
 
 def show_output(build: int, printed: int) -> int:
-    """Print what a build says until it ends, less what was printed before; return how many bytes that is."""
+    """Print what a build says, without what was printed before; return how many bytes that makes."""
     hub = target()
     headers = {"Authorization": f"Bearer {hub.token}"} if hub.token else {}
     seen = 0

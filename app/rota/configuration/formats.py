@@ -51,13 +51,13 @@ def _assignments(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
         line = written.removesuffix(b"\r")
         if not line.strip() or line.lstrip().startswith(b"#"):
             continue
-        match = _LINE.fullmatch(line.strip())
+        match = _LINE.fullmatch(line.lstrip())
         if match is None:
             raise _wrong(number, "it is not NAME=value")
         name, value = match[1], match[2]
         quote = value[:1]
         if quote not in (b'"', b"'"):
-            yield number, name, value
+            yield number, name, value.rstrip()
             continue
         value = value[1:]
         while (end := _end(value, quote)) is None:

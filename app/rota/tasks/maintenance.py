@@ -1,6 +1,9 @@
 """`maintenance.nightly`: prunes what is old and makes sure that the database is well."""
 
+import asyncio
+
 from rota.coordination.leader import Term
+from rota.releases.retention import Retention
 from rota.settings import Settings
 from rota.store.backups import Backups
 from rota.store.builds import BuildOutput
@@ -25,6 +28,7 @@ class Nightly:
         """Keep this database."""
         self._settings = settings.maintenance
         self._database = database
+        self._retention = Retention(settings, database)
 
     async def __call__(self, term: Term) -> None:
         """Run the upkeep each time it is due, until asked to stop."""
@@ -51,4 +55,8 @@ class Nightly:
         row = await self._database.read(lambda tx: tx.one("schema.check"))
         problems = row["problems"] if row else None
         verdict = f"has problems: {problems}" if problems else "is well"
-        await history.finish(term.fence, run, f"pruned {rows} rows; the database {verdict}")
+        removed = await self._retention.clear(term.fence)
+        damaged = await asyncio.to_thread(self._retention.damaged, run)
+        artifacts = f"; removed {removed} artifacts" if removed else ""
+        artifacts += f"; damaged are {', '.join(damaged)}: deploy their apps anew" if damaged else ""
+        await history.finish(term.fence, run, f"pruned {rows} rows; the database {verdict}{artifacts}")

@@ -24,6 +24,7 @@ from rota.web import (
     configuration,
     deploys,
     live,
+    logs,
     mail,
     me,
     queue,
@@ -101,16 +102,23 @@ def create_routes(hub: Hub) -> Routes:
         live.add_routes(routes, feed)
         rooms.add_routes(routes, hub, pages, feed.rooms)
         webhooks.add_routes(routes, hub, pages)
-        enrolments = Enrolments(hub.settings, hub.database, hub.tlog, log_key(hub.settings))
-        reception = agents.add_routes(routes, hub, enrolments)
-        servers.add_routes(routes, hub, enrolments)
-        asking = Asking(hub.settings, hub.database, hub.tlog, hub.together.queue, hub.together.bus)
-        apps.add_routes(routes, hub)
-        deploys.add_routes(routes, hub, asking)
         mail.add_routes(routes, hub)
-        artifacts.add_routes(routes, hub, SignedRequests(reception))
-        builds.add_routes(routes, hub)
-        configuration.add_routes(routes, hub)
-        releases.add_routes(routes, hub)
+        _add_apps(routes, hub)
         routes.add("/openapi.json", OpenApiResource(routes))
     return routes
+
+
+def _add_apps(routes: Routes, hub: Hub) -> None:
+    """Add what has to do with servers and with the apps that they run."""
+    enrolments = Enrolments(hub.settings, hub.database, hub.tlog, log_key(hub.settings))
+    reception = agents.add_routes(routes, hub, enrolments)
+    signed = SignedRequests(reception)
+    servers.add_routes(routes, hub, enrolments)
+    asking = Asking(hub.settings, hub.database, hub.tlog, hub.together.queue, hub.together.bus)
+    apps.add_routes(routes, hub)
+    deploys.add_routes(routes, hub, asking)
+    artifacts.add_routes(routes, hub, signed)
+    logs.add_routes(routes, hub, signed)
+    builds.add_routes(routes, hub)
+    configuration.add_routes(routes, hub)
+    releases.add_routes(routes, hub)

@@ -16,7 +16,7 @@ from rota.access.scopes import Gate, Scope
 from rota.artifacts.chunking import MOST_CHUNKS, RECORD, written
 from rota.artifacts.receiving import Arrival, Receiving, Wanted
 from rota.artifacts.store import PART, ArtifactStore, checked_hash
-from rota.errors import InputError, NotFoundError
+from rota.errors import BusyError, InputError, NotFoundError
 from rota.hub import Hub
 from rota.releases.names import checked_app
 from rota.store.artifacts import Artifacts
@@ -102,6 +102,8 @@ class SourceResource:
     async def _keep(self, artifact: str) -> None:
         size = self._store.path(artifact).stat().st_size
         await self._hub.database.write(lambda tx: Artifacts.add(tx, artifact, "", size, "source"))
+        if not self._store.holds(artifact):
+            raise BusyError("this source was just being cleared away")
 
 
 class ArtifactResource:

@@ -6,8 +6,10 @@ from falcon.asgi import Request
 
 from rota.servers.reception import Reception
 from rota.web.problems import Problem
-from rota.wire.errors import WireError
+from rota.wire.channel import Standing
+from rota.wire.errors import UnsignedError, WireError
 from rota.wire.request import HEADER, RequestStatement, check, read_header
+from rota.wire.rotation import standing
 
 
 class SignedRequests:
@@ -25,6 +27,8 @@ class SignedRequests:
         try:
             sealed = read_header(req.get_header(HEADER) or "")
             owner = await self._reception.owner(sealed)
+            if standing(owner.key, owner.now) is not Standing.ENROLLED:
+                raise UnsignedError("the key is good no longer: the server must rotate it, or enrol anew")
             audience = await self._reception.audience()
             asked = req.method, req.relative_uri
             return check(sealed, [owner.key.public], audience, owner.server, asked)
