@@ -263,7 +263,7 @@ class TestCommands:
         argv = ("login", url, "--name", "root", "--password-stdin")
         assert "password is wrong" in self.rota(user, *argv, given="wrong\n", code=1).stderr
         assert "root is signed in" in self.rota(user, *argv, given=access.PASSWORD + "\n").stdout
-        file = tmp_path / "rota" / "credentials.json"
+        file = tmp_path / "rota" / "contexts.json"
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert [path.name for path in file.parent.iterdir()] == [file.name]
         made = self.rota(user, "token", "create", "ci", "--scope", "hub:read", "--days", "1")
@@ -282,7 +282,7 @@ class TestCommands:
             "not signed in"
             in self.rota(user | {"ROTA_TOKEN": made.stdout.strip()}, "token", "list", code=1).stderr
         )
-        kept = json.loads(file.read_text())
+        (kept,) = json.loads(file.read_text())["contexts"].values()
         self.rota(user, "logout")
         assert not file.exists()
         revoked = self.rota(user | {"ROTA_URL": url, "ROTA_TOKEN": kept["token"]}, "token", "list", code=1)
@@ -291,8 +291,8 @@ class TestCommands:
 
     def test_a_file_that_is_damaged_is_named(self, user: dict[str, str], tmp_path: Path) -> None:
         (tmp_path / "rota").mkdir()
-        (tmp_path / "rota" / "credentials.json").write_text('{"url": 1')
-        assert "credentials.json cannot be read" in self.rota(user, "token", "list", code=1).stderr
+        (tmp_path / "rota" / "contexts.json").write_text('{"url": 1')
+        assert "contexts.json cannot be read" in self.rota(user, "token", "list", code=1).stderr
 
     def test_no_token_on_standard_input_is_no_sign_in(self, user: dict[str, str]) -> None:
         assert "holds no token" in self.rota(user, "login", "--token-stdin", code=1).stderr

@@ -2,18 +2,26 @@
 
 import importlib
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from rota import __version__
 from rota.errors import InputError, RotaError
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 _COMMANDS = {
     "admin": ("rota.cli.admin", "Make administrators, list accounts, set passwords: on a host of the hub."),
     "apps": ("rota.cli.apps", "List the apps."),
     "backup": ("rota.cli.backup", "Make, list and verify backups of this hub."),
+    "completion": ("rota.cli.completion", "Print what completes commands in bash or zsh."),
     "config": ("rota.cli.config", "Set, show and import the values that an app runs with."),
+    "context": ("rota.cli.context", "Choose between several hubs."),
     "deploy": ("rota.cli.deploy", "Build an app, and move it to what was built."),
+    "domain": ("rota.cli.domain", "Give apps names, and certificates to names."),
+    "gate": ("rota.cli.gate", "Let only those who are signed in use an app."),
     "login": ("rota.cli.login", "Let this user's commands talk to a hub."),
     "logout": ("rota.cli.logout", "Forget the hub and the token of `rota login`."),
     "logs": ("rota.cli.logs", "Print what an app has written, on every server."),
@@ -46,6 +54,14 @@ class _Lazy(click.Group):
         command: click.Command = importlib.import_module(module).command
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list["CompletionItem"]:
+        from click.shell_completion import CompletionItem
+
+        # Options as every command has them; commands by the table alone, so that none is imported.
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        found = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        return [*(CompletionItem(name, help=_COMMANDS[name][1]) for name in found), *options]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, _COMMANDS[name][1]) for name in self.list_commands(ctx)])
@@ -53,12 +69,18 @@ class _Lazy(click.Group):
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="rota")
-def rota() -> None:
+@click.option(
+    "--context", metavar="NAME", help="The hub to talk to, of those that `rota context list` shows."
+)
+@click.pass_context
+def rota(ctx: click.Context, *, context: str | None) -> None:
     """Rota runs apps on one to fifty Linux servers, without Kubernetes.
 
-    Exit codes: 0 done; 1 failed, try again; 2 the command line is wrong;
-    78 a setting, a key or the schema is wrong.
+    Exit codes: 0 done; 1 refused or failed, and standard error says why; 2 the command
+    line is wrong; 78 a setting, a key or the schema is wrong: trying again does not help;
+    130 ended by Ctrl-C. A deploy that was begun goes on then.
     """
+    ctx.meta["rota.context"] = context  # rota.cli.contexts.OPTION, which is not imported for --help
 
 
 def main() -> None:

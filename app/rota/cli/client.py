@@ -4,15 +4,15 @@ import http.client
 import json
 import os
 import ssl
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import click
 
 from rota import __version__
+from rota.cli import contexts
 from rota.errors import RotaError
 from rota.logging import escaped
 
@@ -28,61 +28,33 @@ class Target:
     token: str
 
 
-@dataclass(frozen=True)
-class Kept:
-    """What `rota login` keeps. `token_id` is the number of a token that it made itself."""
-
-    url: str
-    token: str
-    token_id: int | None
-
-
-def credentials_file() -> Path:
-    """Return where `rota login` keeps the hub's address and the token."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "rota" / "credentials.json"
-
-
 def target() -> Target:
-    """Return the hub to talk to: from ROTA_URL and ROTA_TOKEN, else from `rota login`.
+    """Return the hub to talk to.
 
-    Raises RotaError where the file of `rota login` cannot be read.
+    `rota --context` names it whole. Else ROTA_URL and ROTA_TOKEN say where and who, and what
+    they leave open is that of the context in use. A kept token goes to its own hub alone.
+
+    Raises RotaError where what `rota login` keeps cannot be read, NotFoundError for no such context.
     """
-    known = kept() or Kept(DEFAULT_URL, "", None)
-    url = os.environ.get("ROTA_URL") or known.url
-    return Target(url.rstrip("/"), os.environ.get("ROTA_TOKEN") or known.token)
-
-
-def kept() -> Kept | None:
-    """Return what `rota login` keeps, None where it keeps nothing. Raises RotaError."""
-    path = credentials_file()
-    try:
-        return Kept(**json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError) as error:
-        raise RotaError(f"{path} cannot be read: {error}: remove it, and run `rota login` again") from error
-
-
-def keep(login: Kept) -> None:
-    """Keep a login where only this user can read it, whole or not at all. Raises RotaError."""
-    path = credentials_file()
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            json.dump(asdict(login), file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise RotaError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def forget() -> None:
-    """Remove what `rota login` keeps."""
-    credentials_file().unlink(missing_ok=True)
+    if contexts.optioned():
+        context = contexts.read().named(contexts.optioned())
+        return Target(context.url, context.token)
+    url, token = os.environ.get("ROTA_URL", "").rstrip("/"), os.environ.get("ROTA_TOKEN", "")
+    if url and token:
+        return Target(url, token)
+    known = contexts.read()
+    if url:
+        kept = next((each.token for each in known.known.values() if each.url == url), "")
+        return Target(url, kept)
+    name = contexts.chosen() or known.current
+    if name:
+        context = known.named(name)
+        return Target(context.url, token or context.token)
+    if known.known:
+        raise RotaError(
+            "no context is in use: `rota context use NAME` chooses one, `rota context list` shows all"
+        )
+    return Target(DEFAULT_URL, token)
 
 
 def call(method: str, path: str, body: object = None, to: Target | None = None) -> Any:

@@ -1,12 +1,14 @@
 """`rota login`."""
 
+import os
 import socket
 import sys
 from secrets import token_hex
 
 import click
 
-from rota.cli.client import DEFAULT_URL, Kept, Target, call, credentials_file, keep, target, tell
+from rota.cli import contexts
+from rota.cli.client import DEFAULT_URL, Target, call, tell
 from rota.errors import InputError
 
 DAYS = 90  # that a token of `rota login` is good for
@@ -24,14 +26,16 @@ def command(
     """Let the commands of this user talk to the hub at URL.
 
     Makes a token by an account's name and password, or takes one, and keeps it
-    in ~/.config/rota/credentials.json, which only this user can read.
+    in ~/.config/rota/contexts.json, which only this user can read. The hub is kept
+    as a context: under the name of `rota --context NAME login`, else its host's.
     """
-    hub = (url or target().url or DEFAULT_URL).rstrip("/")
+    asked = contexts.checked(contexts.chosen()) if contexts.chosen() else ""
+    hub = (url or _known_url(asked)).rstrip("/")
     if token_stdin:
         token = sys.stdin.readline().strip()
         if not token:
             raise InputError("Standard input holds no token.", "Pipe one in.")
-        kept = Kept(hub, token, None)
+        kept = contexts.Context(hub, token, None)
     else:
         account = name or str(click.prompt("Name"))
         password = (
@@ -44,10 +48,18 @@ def command(
             "days": days or DAYS,
         }
         made = call("POST", "/api/login", login, Target(hub, ""))
-        kept = Kept(hub, made["token"], made["id"])
+        kept = contexts.Context(hub, made["token"], made["id"])
     me = call("GET", "/api/me", to=Target(hub, kept.token))
-    keep(kept)
-    tell(f"{me['account']} is signed in at {hub}; kept in {credentials_file()}.")
+    name_of = asked or contexts.read().name_of(hub)
+    contexts.change(lambda known: known.adding(name_of, kept))
+    tell(f"{me['account']} is signed in at {hub}; kept as {name_of} in {contexts.file()}.")
+
+
+def _known_url(asked: str) -> str:
+    """Return where the hub is when nobody says: that of the context asked for, or in use."""
+    known = contexts.read()
+    context = known.known.get(asked or known.current)
+    return os.environ.get("ROTA_URL") or (context.url if context else DEFAULT_URL)
 
 
 def _host() -> str:
