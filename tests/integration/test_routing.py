@@ -4,14 +4,18 @@ import asyncio
 import itertools
 import json
 import random
+import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 import pytest
+from plugins.modules import rota_certificate
 from tests.support.clients import asking
 from tests.support.haproxy import HUB, Haproxy, Secure, Web
 from tests.support.raw import Answer
@@ -19,11 +23,14 @@ from tests.support.wait import wait_for
 
 from rota.coordination.epoch import Fence
 from rota.errors import FencedError
+from rota.routing.certificates import fingerprint_of, served_by
+from rota.routing.gate import Pass, sign
 from rota.routing.haproxy import APPS, HOSTS, STATES, HaproxyProxy
-from rota.routing.proxy import Wanted
+from rota.routing.proxy import Certificate, Wanted
 from rota.routing.runtime import ProxyError, Runtime, read_map
 from rota.routing.table import AppRoutes, Target
 
+COOKIE = "__Host-rota-gate"
 FENCE = Fence("routing.sync", 1, 1)
 SLOTS, STANDBYS, APPS_PREPARED = 4, 2, 3
 LIMITS = {
@@ -63,6 +70,12 @@ class Site:
             lines = (f"{method} {path} HTTP/1.1", f"Host: {host}", *headers)
             connection.send("".join(f"{line}\r\n" for line in (*lines, "")).encode())
             return connection.answer(method)
+
+    def reload(self) -> None:
+        """Have the proxy start anew as `systemctl reload` does, and wait until it has."""
+        before = self.proxy.log.read_text().count("Loading success")
+        self.proxy.reload()
+        wait_for(lambda: self.proxy.log.read_text().count("Loading success") > before)
 
     def connect(self, host: str = HUB) -> Secure:
         """Return a connection that asks by this name."""
@@ -271,8 +284,7 @@ class TestRestarts:
             wanted = app("shop", new, standby=(old,))
             site.apply(app("shop", old))
             site.apply(wanted)
-            site.proxy.reload()
-            wait_for(lambda: site.proxy.log.read_text().count("Loading success") == 2)
+            site.reload()
             assert {site.ask("shop.example").text for _ in range(4)} == {"new"}
             for end in (site.proxy.stop, site.proxy.kill):
                 end()
@@ -326,3 +338,133 @@ def test_any_order_of_wishes_ends_in_the_last(site: Site) -> None:
         for name, own in wanted.items():
             answers = {site.ask(f"{name}.example").text for _ in range(4)} if own else set()
             assert answers <= {web.name for web in own}
+
+
+class TestCertificates:
+    """They are served at once, replaced and taken away without a reload, and there after a restart."""
+
+    def served(self, site: Site, name: str) -> str:
+        return served_by("127.0.0.1", site.proxy.port, name, 5)
+
+    def certificate(self, name: str) -> tuple[Certificate, str]:
+        pem = rota_certificate.make(name)
+        der = ssl.PEM_cert_to_DER_cert(
+            pem[pem.index("-----BEGIN CERTIFICATE") :].partition("-----END CERT")[0]
+            + "-----END CERTIFICATE-----\n"
+        )
+        return Certificate(name, pem), fingerprint_of(der)
+
+    def test_a_name_has_its_own_and_a_renewal_is_served_at_once(self, site: Site) -> None:
+        own = [app("shop", site.instance("shop-1"))]
+        first, seen = self.certificate("shop.example")
+        site.apply(*own, certificates=[first])
+        assert self.served(site, "shop.example") == seen
+        hubs = self.served(site, HUB)
+        assert hubs != seen
+        second, renewed = self.certificate("shop.example")
+        site.apply(*own, certificates=[second])
+        assert self.served(site, "shop.example") == renewed
+        site.reload()
+        assert self.served(site, "shop.example") == renewed
+        site.apply(*own, certificates=[second])
+        site.apply(*own)
+        assert self.served(site, "shop.example") == hubs
+        assert list((site.directory / "certificates").iterdir()) == []
+
+    def test_one_that_the_proxy_does_not_take_leaves_the_others(self, site: Site) -> None:
+        good, seen = self.certificate("shop.example")
+        pem = self.certificate("bad.example")[0].pem
+        bad = Certificate(
+            "bad.example",
+            pem[: pem.index("-----BEGIN CERTIFICATE")]
+            + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+        )
+        site.apply(app("shop", site.instance("shop-1")), certificates=[bad, good])
+        assert self.served(site, "shop.example") == seen
+
+
+class TestGate:
+    KEY, BEFORE = "k" * 43, "b" * 43
+
+    def gated(self, site: Site, **rest: Any) -> Web:
+        shop = site.instance("shop-1")
+        routes = replace(app("shop", shop), gate=7)
+        site.apply(routes, app("blog", site.instance("blog-1")), keys=(self.KEY, self.BEFORE), **rest)
+        return shop
+
+    def token(self, key: str = KEY, **rest: object) -> str:
+        given = Pass("id1", "ada", "shop.example", 7, int(time.time()) + 60)
+        return sign(replace(given, **rest), key)  # type: ignore[arg-type]
+
+    def test_who_is_not_signed_in_is_led_to_the_hub(self, site: Site) -> None:
+        shop = self.gated(site)
+        answer = site.ask("Shop.example", "/a?b=c")
+        port = site.proxy.port
+        assert (answer.status, answer.headers["location"]) == (
+            303,
+            f"https://{HUB}/gate?host=shop.example:{port}&to=%2Fa%3Fb%3Dc",
+        )
+        assert site.ask("shop.example", "/", "Content-Length: 0", method="POST").status == 401
+        assert site.ask("blog.example").text == "blog-1"
+        assert shop.asked == []
+
+    def test_who_is_has_the_headers_that_say_so_and_the_app_not_the_token(self, site: Site) -> None:
+        shop = self.gated(site)
+        for key in (self.KEY, self.BEFORE):
+            cookie = f"Cookie: a=1; {COOKIE}={self.token(key)}; b=2"
+            assert site.ask("shop.example", "/", cookie, "X-Hub-User: root").text == "shop-1"
+            sent = [(name.lower(), value) for name, value in shop.headers[-1]]
+            assert [value for name, value in sent if name == "x-hub-user"] == ["ada"]
+            assert not any(COOKIE in value for _, value in sent)
+
+    def test_no_other_token_opens_it(self, site: Site) -> None:
+        shop = self.gated(site, revoked=["gone"])
+        bad = {
+            "another key": self.token("x" * 43),
+            "over": self.token(ends_at=int(time.time()) - 1),
+            "another name": self.token(host="blog.example"),
+            "an older gate": self.token(version=6),
+            "revoked": self.token(id="gone"),
+            "nobody": self.token(account=""),
+            "no id": self.token(id=""),
+            "nothing": "",
+            "no signature": ".".join(self.token().split(".")[:2]) + ".",
+            "no algorithm": "eyJhbGciOiJub25lIn0." + self.token().split(".")[1] + ".",
+            "longer": self.token() + "A",
+        }
+        for why, token in bad.items():
+            cookie = f"Cookie: {COOKIE}={token}"
+            assert site.ask("shop.example", "/", cookie).status == 303, why
+            assert site.ask("shop.example", "/", cookie, "Content-Length: 0", method="POST").status == 401, (
+                why
+            )
+        assert shop.asked == []
+
+    def test_the_hub_leads_back_by_a_cookie_for_this_name_alone(self, site: Site) -> None:
+        self.gated(site)
+        token = self.token()
+        answer = site.ask("shop.example", f"/.rota/gate?token={token}&to=%2Fa%3Fb%3Dc")
+        assert (answer.status, answer.headers["location"]) == (303, "/a?b=c")
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith(f"{COOKIE}={token}; ")
+        assert {"Secure", "HttpOnly", "Path=/", "SameSite=Lax"} <= set(cookie.split("; "))
+        for to in (
+            "//evil.example",
+            "%2F%2Fevil.example",
+            "https:%2F%2Fevil",
+            "%2F%5Cevil",
+            "%2F%0d%0aX:1",
+            "",
+        ):
+            assert site.ask("shop.example", f"/.rota/gate?token={token}&to={to}").status == 400, to
+        assert site.ask("shop.example", "/.rota/gate?token=x&to=%2F").status == 403
+
+    def test_it_holds_while_the_proxy_starts_anew_and_nobody_else_is_there(self, tmp_path: Path) -> None:
+        with ExitStack() as stack:
+            site = Site(tmp_path, stack)
+            self.gated(site, revoked=["gone"])
+            site.proxy.kill()
+            site.proxy.begin()
+            assert site.ask("shop.example").status == 303
+            assert site.ask("shop.example", "/", f"Cookie: {COOKIE}={self.token()}").text == "shop-1"
+            assert site.ask("shop.example", "/", f"Cookie: {COOKIE}={self.token(id='gone')}").status == 303

@@ -185,6 +185,7 @@ def test_what_is_public_is_what_stands_here(tmp_path: Path) -> None:
         if declared.needs is Gate.PUBLIC and method != "HEAD"
     }
     assert public == {
+        ("/.well-known/acme-challenge/{token}", "GET"),
         ("/api/login", "POST"),
         ("/assets/{name}", "GET"),
         ("/health", "GET"),

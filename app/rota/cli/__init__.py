@@ -20,6 +20,8 @@ _COMMANDS = {
     "config": ("rota.cli.config", "Set, show and import the values that an app runs with."),
     "context": ("rota.cli.context", "Choose between several hubs."),
     "deploy": ("rota.cli.deploy", "Build an app, and move it to what was built."),
+    "domain": ("rota.cli.domain", "Give apps names, and certificates to names."),
+    "gate": ("rota.cli.gate", "Let only those who are signed in use an app."),
     "login": ("rota.cli.login", "Let this user's commands talk to a hub."),
     "logout": ("rota.cli.logout", "Forget the hub and the token of `rota login`."),
     "logs": ("rota.cli.logs", "Print what an app has written, on every server."),

@@ -53,7 +53,7 @@ def gate_keys(settings: Settings) -> list[str]:
     if not text:
         raise ConflictError(
             "This hub has no key that signs the tokens of gated apps.",
-            "Give every process the credential routing-gate-key; `rota gate key` makes one.",
+            "Give every process the same credential routing-gate-key; site.yml makes one.",
         )
     return [key.strip().rstrip("=") for key in text.split(",")]
 

@@ -8,14 +8,15 @@ here is data, which makes it do nothing but send requests elsewhere.
 
 import asyncio
 import ipaddress
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import structlog
 
 from rota.coordination.epoch import Epoch, Fence
+from rota.drivers.files import replace_file
 from rota.errors import FencedError, RotaError
+from rota.routing.pems import Pems
 from rota.routing.proxy import Wanted
 from rota.routing.runtime import Runtime, read_map, written_map, written_states
 from rota.routing.slots import Plan, Slot, plan
@@ -26,7 +27,7 @@ APPS, HOSTS, HEALTH, KEYS, REVOKED = (
 )
 STATES = "servers.state"
 EPOCH = "epoch"
-MODE = 0o600  # the proxy reads everything as root, before it becomes somebody else
+CERTIFICATES = "certificates"
 
 log = structlog.get_logger("rota.routing")
 
@@ -38,6 +39,7 @@ class HaproxyProxy:
         """Keep files where the proxy's configuration has them, and give orders over this socket."""
         self._directory = directory
         self._runtime = Runtime(socket)
+        self._pems = Pems(directory / CERTIFICATES, self._runtime)
 
     async def apply(self, wanted: Wanted, fence: Fence) -> dict[str, str]:
         """Bring the proxy to this and compare. Raises ProxyError, FencedError and RotaError."""
@@ -45,6 +47,8 @@ class HaproxyProxy:
         slots = await self._runtime.slots()
         found = plan(slots, await asyncio.to_thread(self._known), wanted.apps)
         maps = await asyncio.to_thread(self._write, found, wanted)
+        # Before the names that they are for.
+        await self._pems.apply(wanted.certificates)
         for slot in found.into:
             await self._begin(slot)
         for name, entries in maps.items():
@@ -147,20 +151,3 @@ def _health(found: Plan, wanted: Sequence[AppRoutes], known: Mapping[str, str]) 
         for backend, app in found.apps.items()
         if (path := paths.get(app, known.get(backend, "")))
     }
-
-
-def replace_file(path: Path, text: str) -> bool:
-    """Write a file whole or not at all, durably, where it differs; return whether it did."""
-    try:
-        if path.read_text(encoding="utf-8") == text:
-            return False
-    except FileNotFoundError:
-        pass
-    draft = path.with_name(f".{path.name}.new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, MODE)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    return True

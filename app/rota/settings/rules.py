@@ -10,6 +10,7 @@ from rota.settings.model import Settings
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 TLS = ("starttls", "tls", "none")
+PROXIES = ("none", "haproxy")
 MAX_PORT = 0xFFFF
 MAX_POOL = 100
 MAX_DAYS = 36_500
@@ -17,6 +18,7 @@ MAX_DAYS = 36_500
 _MAIL = re.compile(r"[A-Za-z0-9._%+'/=~-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?", re.ASCII)
 _KEY = re.compile(r"[A-Za-z0-9_-]{43}=?", re.ASCII)  # 32 bytes in base64url
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+_DOMAIN = re.compile(r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 # PostgreSQL folds unquoted names and cuts them at 63 bytes; a name within these
 # bounds means the same quoted and unquoted.
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -35,6 +37,7 @@ def problems(settings: Settings) -> Iterator[tuple[str, str]]:
     yield from _builds(settings)
     yield from _webhooks(settings)
     yield from _mail(settings)
+    yield from _routing(settings)
 
 
 def _tlog(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -81,6 +84,24 @@ def _webhooks(settings: Settings) -> Iterator[tuple[str, str]]:
     keys = settings.webhooks.key.reveal()
     if keys and not all(_KEY.fullmatch(key.strip()) for key in keys.split(",")):
         yield "webhooks.key", "no key that `rota webhook key` makes; several have commas between"
+
+
+def _routing(settings: Settings) -> Iterator[tuple[str, str]]:
+    routing = settings.routing
+    if routing.proxy not in PROXIES:
+        yield "routing.proxy", f'"{routing.proxy}" is none of {", ".join(PROXIES)}'
+    if routing.domain and not _DOMAIN.fullmatch(routing.domain):
+        yield "routing.domain", f'"{routing.domain}" is no domain in lower case, as apps.example.org'
+    for key, path in (("directory", routing.directory), ("socket", routing.socket)):
+        if path and not path.startswith("/"):
+            yield f"routing.{key}", f'"{path}" is no absolute path'
+    keys = routing.gate_key.reveal()
+    if keys and not all(_KEY.fullmatch(key.strip()) for key in keys.split(",")):
+        yield "routing.gate_key", "not 43 signs of base64url; two have a comma between"
+    if routing.acme_directory and not routing.acme_directory.startswith("https://"):
+        yield "routing.acme_directory", f'"{routing.acme_directory}" does not begin with https://'
+    if routing.acme_contact and not _MAIL.fullmatch(routing.acme_contact):
+        yield "routing.acme_contact", f'"{routing.acme_contact}" is no address for mail, as ops@example.org'
 
 
 def _mail(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -1,22 +1,26 @@
 """`routing.sync`: keeps the proxy doing what the database says."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
 
+from rota.configuration.vault import Vault, about
 from rota.coordination.bus.broadcast import Resync, Subscription
 from rota.coordination.bus.bus import Bus
 from rota.coordination.bus.events import Live, Topic
 from rota.coordination.leader import Term
-from rota.errors import FencedError, RotaError, UnreachableError
+from rota.errors import ConflictError, FencedError, KeyFileError, RotaError, UnreachableError
+from rota.routing.domains import SEALED
 from rota.routing.gate import gate_keys
 from rota.routing.names import host_name
-from rota.routing.proxy import Proxy, Wanted
+from rota.routing.proxy import Certificate, Proxy, Wanted
 from rota.routing.table import Pool, routes
 from rota.settings import Settings
 from rota.store.apps import AppRow, Apps
+from rota.store.certificates import Certificates
 from rota.store.database import Database
 from rota.store.domains import Domains
 from rota.store.gates import Gates
@@ -45,6 +49,9 @@ class RoutingSync:
         self._proxy = proxy
         self._domains = Domains(database)
         self._gates = Gates(database)
+        self._certificates = Certificates(database)
+        self._vault = Vault(settings)
+        self._opened: dict[str, tuple[str, str]] = {}
         self._report_every = settings.servers.report_every
         self._settings = settings
         self._domain = settings.routing.domain
@@ -116,7 +123,32 @@ class RoutingSync:
             found.append(replace(made, names=tuple(sorted(names)), gate=version))
         shut = any(routes.gate for routes in found)
         keys = gate_keys(self._settings) if shut else []
-        return Wanted(apps=found, keys=keys, revoked=await self._gates.revoked() if shut else [])
+        certificates = await self._certificates_for({name for routes in found for name in routes.names})
+        return Wanted(
+            apps=found,
+            certificates=certificates,
+            keys=keys,
+            revoked=await self._gates.revoked() if shut else [],
+        )
+
+    async def _certificates_for(self, names: set[str]) -> list[Certificate]:
+        """Return the certificates of these names; each is opened once."""
+        found = []
+        for kept in await self._certificates.all():
+            if kept.name not in names:
+                continue
+            opened = self._opened.get(kept.name)
+            if opened is None or opened[0] != kept.fingerprint:
+                sealed = about(kept.name, SEALED, kept.identity)
+                try:
+                    key = await asyncio.to_thread(self._vault.unseal, sealed, kept.key)
+                except (ConflictError, KeyFileError) as error:
+                    log.error("certificate not opened", name=kept.name, reason=str(error))  # noqa: TRY400
+                    continue
+                opened = kept.fingerprint, kept.chain + key.decode()
+                self._opened[kept.name] = opened
+            found.append(Certificate(kept.name, opened[1]))
+        return found
 
     async def _health_path(self, app: AppRow, copies: list[InstanceRow]) -> str:
         number = app.release or max((copy.release for copy in copies), default=0)

@@ -11,6 +11,8 @@ from rota.coordination.residents import Resident
 from rota.hooks.walk import Walk
 from rota.link.keys import hub_keys
 from rota.link.post import Post
+from rota.logs.local import straight_to
+from rota.logs.shelf import MEGABYTE, Shelf
 from rota.roles import Role
 from rota.settings import Settings
 from rota.tasks.backups import Scheduler
@@ -18,6 +20,7 @@ from rota.tasks.checkpointer import Checkpointer
 from rota.tasks.configuration import TellKey
 from rota.tasks.flow import Placement, Reaper
 from rota.tasks.hooks import HooksWorker
+from rota.tasks.local import LocalServer, server_name
 from rota.tasks.maintenance import Nightly
 from rota.tasks.outbox import Drain
 from rota.tasks.parts import Parts
@@ -87,6 +90,12 @@ def _configuration(parts: Parts) -> LedTask:
     return TellKey(Opener(parts.settings, parts.database))
 
 
+def _local(parts: Parts) -> Resident:
+    shelf = Shelf(parts.settings.logs_directory, parts.settings.logs.keep_mb * MEGABYTE)
+    told = straight_to(shelf, server_name(parts.settings.name))
+    return LocalServer(parts.settings, parts.database, told)
+
+
 TABLE: tuple[TaskEntry, ...] = (
     TaskEntry("maintenance.nightly", Role.WORKER, primary=True, body=_nightly),
     TaskEntry("backups.scheduler", Role.WORKER, primary=True, body=_scheduler),
@@ -94,6 +103,7 @@ TABLE: tuple[TaskEntry, ...] = (
     TaskEntry("tlog.outbox", Role.WEB, primary=False, body=_drain),
     TaskEntry("hooks.worker", Role.WORKER, primary=False, body=_hooks),
     TaskEntry("servers.link", Role.WORKER, primary=True, body=_link),
+    TaskEntry("servers.local", Role.WORKER, primary=True, resident=_local),
     TaskEntry("servers.watch", Role.WORKER, primary=False, body=_watch),
     TaskEntry("routing.sync", Role.WORKER, primary=True, body=_routing),
     TaskEntry("flow.placement", Role.WORKER, primary=False, body=_placement),

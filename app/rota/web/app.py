@@ -10,6 +10,7 @@ from rota.deploys.asking import Asking
 from rota.errors import RotaError
 from rota.hub import Hub
 from rota.roles import Role
+from rota.routing.domains import Naming
 from rota.servers.enrolment import Enrolments
 from rota.tlog.disk import LocalDisk
 from rota.tlog.publication import Publication
@@ -23,6 +24,8 @@ from rota.web import (
     builds,
     configuration,
     deploys,
+    domains,
+    gate,
     live,
     logs,
     mail,
@@ -117,6 +120,9 @@ def _add_apps(routes: Routes, hub: Hub) -> None:
     asking = Asking(hub.settings, hub.database, hub.tlog, hub.together.queue, hub.together.bus)
     apps.add_routes(routes, hub)
     deploys.add_routes(routes, hub, asking)
+    naming = Naming(hub.settings, hub.database, hub.tlog, hub.together.bus)
+    domains.add_routes(routes, hub, naming)
+    gate.add_routes(routes, hub, naming)
     artifacts.add_routes(routes, hub, signed)
     logs.add_routes(routes, hub, signed)
     builds.add_routes(routes, hub)
