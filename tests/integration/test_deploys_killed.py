@@ -1,6 +1,6 @@
 """Deploys whose worker is killed: a real worker process, `kill -9` at every boundary of a step.
 
-On PostgreSQL. The log, the link and two simulated servers run in the test; the worker is `rota serve --role worker`.
+On PostgreSQL. The log, the link and two simulated servers run in the test; the worker is a real `rota serve`.
 """
 
 import asyncio
