@@ -9,6 +9,7 @@ import contextlib
 import re
 import secrets
 
+import msgspec
 import structlog
 
 from rota.acts.act import Act
@@ -82,6 +83,8 @@ class LocalServer:
                 f"{name} was removed: `rota server enrol {name}` brings it back, or set servers.local = false"
             )
         if row is not None and row.state == "enrolled" and link is not None and link.hub == identity.audience:
+            # The same hub may listen at another address by now.
+            agent.memory.set_link(msgspec.structs.replace(link, url=reached_at(self._settings)))
             return
         token = secrets.token_urlsafe(32)
         awaited = Awaited(name, agent.settings.address, hashed(token), LASTS, is_primary=True)
