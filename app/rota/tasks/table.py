@@ -87,6 +87,13 @@ def _configuration(parts: Parts) -> LedTask:
     return TellKey(Opener(parts.settings, parts.database))
 
 
+def _certificates(parts: Parts) -> LedTask:
+    # The library for ACME is large, and only the primary's worker needs it.
+    from rota.tasks.certificates import Keeper  # noqa: PLC0415
+
+    return Keeper(parts.settings, parts.database, parts.bus)
+
+
 TABLE: tuple[TaskEntry, ...] = (
     TaskEntry("maintenance.nightly", Role.WORKER, primary=True, body=_nightly),
     TaskEntry("backups.scheduler", Role.WORKER, primary=True, body=_scheduler),
@@ -96,6 +103,7 @@ TABLE: tuple[TaskEntry, ...] = (
     TaskEntry("servers.link", Role.WORKER, primary=True, body=_link),
     TaskEntry("servers.watch", Role.WORKER, primary=False, body=_watch),
     TaskEntry("routing.sync", Role.WORKER, primary=True, body=_routing),
+    TaskEntry("routing.certificates", Role.WORKER, primary=True, body=_certificates),
     TaskEntry("flow.placement", Role.WORKER, primary=False, body=_placement),
     TaskEntry("flow.reaper", Role.WORKER, primary=False, body=_reaper),
     TaskEntry("configuration.key", Role.WORKER, primary=True, body=_configuration),
