@@ -1,6 +1,6 @@
 # The project's verbs. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: .have-python help run test venv lock fmt lint type unit bench bench-queue bench-tlog bench-live lab-images lab lab-down
+.PHONY: .have-python help run test venv lock fmt lint type unit bench bench-queue bench-tlog bench-live bench-artifacts lab-images lab lab-down
 
 PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -49,6 +49,9 @@ bench-tlog: venv ## appends to the transparency log, beside a file for each tile
 
 bench-live: venv ## streams of live pages: memory, and from one process to pixels in another
 	@$(PY) -m tests.bench.live
+
+bench-artifacts: venv ## pushes and fetches of artifacts, beside the raw rate of loopback
+	@$(PY) -m tests.bench.artifacts
 
 lab-images: .have-python ## the lab's root file systems, built where absent (root)
 	@molecule/labctl packages

@@ -55,7 +55,9 @@ def main() -> int:
     host = _HERE.get(host, host)
     # Otherwise that one's health would be taken for ours. The program says what to do about it.
     taken = _listens(host.strip("[]"), int(port))
-    process = subprocess.Popen([sys.executable, "-m", "rota", "serve", "--data", "data"])
+    # This machine is also the server that runs the apps, unless somebody says otherwise.
+    environ = {"ROTA_SERVERS_LOCAL": "true", **os.environ}
+    process = subprocess.Popen([sys.executable, "-m", "rota", "serve", "--data", "data"], env=environ)
     # A terminal sends Ctrl-C to the program too, which stops in order: here we only wait for it.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGTERM))

@@ -88,6 +88,16 @@ class TestDeploy:
         assert app is not None
         assert app.release == 1
 
+    async def test_one_that_dies_again_and_again_is_not_waited_for_to_the_end(
+        self, hub: DeploysHub, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("rota.deploys.steps.SLACK", 1000.0)
+        async with hub.running("p1"):
+            hub.pool["p1"].sick.add("web")
+            hub.pool["p1"].restarts = 3
+            done = await hub.deploy()
+        assert (done.state, "did not become healthy" in done.reason) == ("failed", True)
+
     async def test_one_that_dies_after_the_switch_gives_way_to_the_old_one(self, hub: DeploysHub) -> None:
         async with hub.running("p1"):
             await hub.deploy()

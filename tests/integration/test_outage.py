@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.access import bearer
 from tests.support.postgres import Server, free_port
-from tests.support.process import Hub, run
+from tests.support.process import LED, Hub, run
 from tests.support.raw import Answer, ask
 from tests.support.settings import postgres_environ, postgres_settings
 from tests.support.wait import wait_for
@@ -20,13 +20,7 @@ from rota.access.scopes import Scope
 from rota.errors import EXIT_FAILED
 from rota.store.database import Transaction
 
-SINGLETONS = [
-    "backups.scheduler",
-    "hooks.worker",
-    "maintenance.nightly",
-    "tlog.checkpointer",
-    "tlog.outbox",
-]
+SINGLETONS = LED
 TOKEN = "a-token-for-metrics"
 
 

@@ -16,6 +16,7 @@ from tests.support.wait import wait_for
 from rota import __version__
 from rota.access.scopes import Scope
 from rota.store.migrations import program_schema
+from rota.tasks.table import TABLE
 
 TOKEN = "a-token-for-metrics-ü"
 AUTHORISED = f"Authorization: Bearer {TOKEN.encode().decode('latin-1')}"  # its own bytes, as clients send it
@@ -66,14 +67,7 @@ class TestRoutes:
             "primary": True,
             "leading": [],
             "failing": {},
-            "tasks": [
-                "backups.scheduler",
-                "hooks.worker",
-                "maintenance.nightly",
-                "queue.worker",
-                "tlog.checkpointer",
-                "tlog.outbox",
-            ],
+            "tasks": sorted(entry.name for entry in TABLE),
             "tlog": {},
             "database": {},
             "draining": False,

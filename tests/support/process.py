@@ -15,6 +15,7 @@ from typing import Any
 
 from rota.tasks.table import TABLE
 
+LED = sorted(entry.name for entry in TABLE if entry.body is not None)
 SINGLETONS = sum(entry.body is not None for entry in TABLE)  # that a process with everything leads
 ROTA = [sys.executable, "-m", "rota"]
 START = 20.0

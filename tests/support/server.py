@@ -59,6 +59,7 @@ class Simulated:
     sick: set[str] = field(default_factory=set)
     round_trip: int = 1000
     silent: bool = False
+    restarts: int = 0
     idle: bool = False  # it begins no run
     exit_code: int = 0  # of the runs that it is given
     runs: dict[int, RunReport] = field(default_factory=dict)
@@ -169,7 +170,7 @@ class Simulated:
             healthy=healthy,
             address=self.address,
             port=port or (known.port if known else 20000),
-            restarts=0,
+            restarts=self.restarts,
             reason="" if healthy or state == "placed" else "no answer at /",
         )
 

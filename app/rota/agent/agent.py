@@ -24,7 +24,7 @@ from rota.errors import MalformedError, RotaError
 from rota.tlog.addcheckpoint import PATH, SIZE_TYPE, parse_request
 from rota.tlog.notes import Signature
 
-AGAIN = 5.0  # seconds between two tries to enrol
+AGAIN = 1.0  # seconds between two tries to enrol
 SWEEP = 3600.0  # seconds between two looks for artifacts that nobody uses
 
 log = structlog.get_logger("rota.agent")

@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import sys
 import time
+from datetime import datetime
 from typing import Any
 
 import click
@@ -13,6 +14,7 @@ from rota.cli.client import call, target, tell
 from rota.errors import RotaError
 
 LOOK = 0.3  # seconds between two looks
+WORTH = 0.1  # seconds that a step took to be told of once it is over
 PATIENCE = 60.0  # seconds for which the hub may be away
 SAYS = {
     "build": "building",
@@ -88,6 +90,8 @@ class _Shown:
                 self._steps.add(step["kind"])
                 if step["kind"] == "start" and not self._plan:
                     self._say_plan(deploy)
+                if step["state"] == "done" and _took(step) < WORTH:
+                    continue  # it had nothing to do
                 tell(f"{deploy['app']}: {SAYS.get(step['kind'], step['kind'])}")
 
     def _say_plan(self, deploy: dict[str, Any]) -> None:
@@ -106,6 +110,11 @@ class _Shown:
         raise RotaError(f"deploy {deploy['id']} {deploy['state']}: {said}")
 
 
+def _took(step: dict[str, Any]) -> float:
+    began, ended = (datetime.fromisoformat(step[name]) for name in ("started_at", "ended_at"))
+    return (ended - began).total_seconds()
+
+
 def show_output(build: int, printed: int) -> int:
     """Print what a build says, without what was printed before; return how many bytes that makes."""
     hub = target()
@@ -119,5 +128,5 @@ def show_output(build: int, printed: int) -> int:
         for data in answer:
             seen += len(data)
             if seen > printed:
-                tell(f"  {data.decode(errors='replace')}")
+                tell(f"  {data.decode(errors='replace').rstrip()}")
     return max(seen, printed)

@@ -23,6 +23,7 @@ from rota.store.scales import Scales
 from rota.store.servers import ENROLLED, ServerRow, Servers
 from rota.wire.statements import ReleaseStatement
 
+DEATHS = 3  # restarts before it was ever healthy, after which nobody waits for it any longer
 SLACK = 30.0  # seconds beyond its own `start` that an instance has to become healthy: a report, a fetch
 
 
@@ -241,7 +242,8 @@ async def until_healthy(context: Context, copies: Sequence[InstanceRow]) -> None
             if said is not None and said.healthy:
                 continue
             late = (now - began).total_seconds() > processes[copy.process_type].health.start + SLACK
-            if (said is not None and said.state == "failed") or late:
+            dies = said is not None and (said.state == "failed" or said.restarts >= DEATHS)
+            if dies or late:
                 reason = said.reason if said and said.reason else "its server says nothing of it"
                 raise StepFailedError(f"{about(copy)} did not become healthy: {reason}")
             waits.append(copy)

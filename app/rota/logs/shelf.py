@@ -17,6 +17,7 @@ import msgspec
 
 from rota.logs.parcel import Lined
 
+MEGABYTE = 1_000_000  # bytes
 FILES = 16  # among which what is kept is divided
 INDEX = "index"
 

@@ -24,14 +24,10 @@ from josepy.jwa import ES256
 from josepy.jwk import JWKEC
 
 from rota import __version__
-from rota.errors import RotaError
+from rota.routing.certificates import AuthorityError
 
 WITHIN = 90  # seconds for an authority to look and to sign
 REQUEST = 20  # seconds for one answer
-
-
-class AuthorityError(RotaError):
-    """The authority gives no certificate; the message is its own where it said one."""
 
 
 @dataclass(frozen=True)

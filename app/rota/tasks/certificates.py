@@ -1,8 +1,8 @@
 """`routing.certificates`: orders and renews certificates, and looks whether the proxy serves the newest."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -12,8 +12,7 @@ from rota.coordination.bus.bus import Bus
 from rota.coordination.bus.events import ActWaiting, Live
 from rota.coordination.leader import Term
 from rota.errors import ConflictError, InputError, KeyFileError, UnreachableError
-from rota.routing.authority import Authority, AuthorityError, new_account_key
-from rota.routing.certificates import Checked, checked, request_for, served_by
+from rota.routing.certificates import AuthorityError, Checked, checked, request_for, served_by
 from rota.routing.domains import SEALED
 from rota.settings import Settings
 from rota.store.certificates import AcmeAccount, Certificates, Kept, Order
@@ -21,13 +20,14 @@ from rota.store.database import Database, Transaction
 from rota.store.domains import Domain, Domains, Source
 from rota.store.tlog import Outbox
 
+if TYPE_CHECKING:
+    from rota.routing.authority import Authority
+
 LOOK = 20.0  # seconds between two looks
 FIRST, LONGEST = timedelta(minutes=1), timedelta(hours=6)  # from a failed order to the next
 ACCOUNT = "account"  # what a sealed account key is about, beside its directory
 
 log = structlog.get_logger("rota.routing")
-
-MakeAuthority = Callable[[str, str, str], Authority]
 
 
 def due(kept: Kept | None, order: Order | None, now: datetime) -> bool:
@@ -40,14 +40,11 @@ def due(kept: Kept | None, order: Order | None, now: datetime) -> bool:
 class Keeper:
     """Keeps every name's certificate good, and knows whether it is served."""
 
-    def __init__(
-        self, settings: Settings, database: Database, bus: Bus, authority: MakeAuthority = Authority
-    ) -> None:
-        """Keep this hub's; `authority` speaks with the one of a directory, by a key, as a contact."""
+    def __init__(self, settings: Settings, database: Database, bus: Bus) -> None:
+        """Keep this hub's."""
         self._settings = settings
         self._database = database
         self._bus = bus
-        self._make = authority
         self._authority: Authority | None = None
         self._domains = Domains(database)
         self._certificates = Certificates(database)
@@ -128,8 +125,11 @@ class Keeper:
             await asyncio.to_thread(authority.close)
         return checked(name, chain, key, datetime.now(UTC))
 
-    async def _known(self, term: Term) -> Authority:
+    async def _known(self, term: Term) -> "Authority":
         if self._authority is None:
+            # The library is large: a hub that orders nothing never loads it.
+            from rota.routing.authority import Authority, new_account_key  # noqa: PLC0415
+
             directory = self._settings.routing.acme_directory
             account = await self._certificates.account(directory)
             if account is None:
@@ -138,7 +138,7 @@ class Keeper:
                 account = AcmeAccount(directory, sealed, identity, "")
                 await self._certificates.put_account(account, term.fence)
             opened = self._vault.unseal(about(directory, ACCOUNT, account.identity), account.key)
-            self._authority = self._make(directory, opened.decode(), self._settings.routing.acme_contact)
+            self._authority = Authority(directory, opened.decode(), self._settings.routing.acme_contact)
         return self._authority
 
     async def _probe(self, kept: Kept, term: Term) -> None:

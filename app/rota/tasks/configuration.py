@@ -1,7 +1,9 @@
-"""`configuration.key`: says to which key values are sealed, once in each worker of the primary."""
+"""`configuration.key`: says to which key values are sealed: the one that the primary's worker opens with."""
 
 from rota.configuration.opening import Opener
 from rota.coordination.leader import Term
+
+AGAIN = 3600.0  # seconds until it is said again
 
 
 class TellKey:
@@ -11,6 +13,9 @@ class TellKey:
         """Tell this one's."""
         self._opener = opener
 
-    async def __call__(self, _: Term) -> None:
-        """Tell it."""
-        await self._opener.tell()
+    async def __call__(self, term: Term) -> None:
+        """Tell it at the beginning, and now and then, until asked to stop."""
+        while True:
+            await self._opener.tell()
+            if await term.pause(AGAIN):
+                return

@@ -11,13 +11,17 @@ from rota.coordination.residents import Resident
 from rota.hooks.walk import Walk
 from rota.link.keys import hub_keys
 from rota.link.post import Post
+from rota.logs.local import straight_to
+from rota.logs.shelf import MEGABYTE, Shelf
 from rota.roles import Role
 from rota.settings import Settings
 from rota.tasks.backups import Scheduler
+from rota.tasks.certificates import Keeper
 from rota.tasks.checkpointer import Checkpointer
 from rota.tasks.configuration import TellKey
 from rota.tasks.flow import Placement, Reaper
 from rota.tasks.hooks import HooksWorker
+from rota.tasks.local import LocalServer, server_name
 from rota.tasks.maintenance import Nightly
 from rota.tasks.outbox import Drain
 from rota.tasks.parts import Parts
@@ -88,10 +92,13 @@ def _configuration(parts: Parts) -> LedTask:
 
 
 def _certificates(parts: Parts) -> LedTask:
-    # The library for ACME is large, and only the primary's worker needs it.
-    from rota.tasks.certificates import Keeper  # noqa: PLC0415
-
     return Keeper(parts.settings, parts.database, parts.bus)
+
+
+def _local(parts: Parts) -> Resident:
+    shelf = Shelf(parts.settings.logs_directory, parts.settings.logs.keep_mb * MEGABYTE)
+    told = straight_to(shelf, server_name(parts.settings.name))
+    return LocalServer(parts.settings, parts.database, told)
 
 
 TABLE: tuple[TaskEntry, ...] = (
@@ -101,6 +108,7 @@ TABLE: tuple[TaskEntry, ...] = (
     TaskEntry("tlog.outbox", Role.WEB, primary=False, body=_drain),
     TaskEntry("hooks.worker", Role.WORKER, primary=False, body=_hooks),
     TaskEntry("servers.link", Role.WORKER, primary=True, body=_link),
+    TaskEntry("servers.local", Role.WORKER, primary=True, resident=_local),
     TaskEntry("servers.watch", Role.WORKER, primary=False, body=_watch),
     TaskEntry("routing.sync", Role.WORKER, primary=True, body=_routing),
     TaskEntry("routing.certificates", Role.WORKER, primary=True, body=_certificates),

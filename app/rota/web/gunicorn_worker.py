@@ -45,6 +45,18 @@ class HubProtocol(ASGIProtocol):
         self.worker.connections.discard(self)
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        """Pass on what is in the middle of a body as it is: the parser would copy each piece twice."""
+        parser = self._callback_parser
+        inside = getattr(parser, "_state", "") == "body" and not parser._buffer  # noqa: SLF001
+        if self.reader is not None or not inside or len(data) >= parser._body_remaining:  # noqa: SLF001
+            super().data_received(data)
+            return
+        parser._body_remaining -= len(data)  # noqa: SLF001
+        parser._on_body(data)  # noqa: SLF001
+        if not self._reading_paused and self._http1_buffered() > self._max_buffer_size:
+            self._pause_reading()
+
     def waits(self) -> bool:
         """Tell whether nothing is being answered on this connection."""
         return bool(self._awaiting_request and not self._finishing_calls)

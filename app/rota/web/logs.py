@@ -12,7 +12,7 @@ from rota.access.scopes import Gate, Scope
 from rota.errors import InputError, NotFoundError
 from rota.hub import Hub
 from rota.logs.parcel import MOST, Lined, Parcel, lined
-from rota.logs.shelf import Place, Shelf, Wanted
+from rota.logs.shelf import MEGABYTE, Place, Shelf, Wanted
 from rota.releases.names import checked_app
 from rota.store.apps import Apps
 from rota.web.agents import body
@@ -25,7 +25,6 @@ from rota.wire.answer import Answer as Taken
 LINES = "application/jsonl"
 LOOK = 0.3  # seconds between two looks for more
 QUIET = 10.0  # seconds after which a follower is sent an empty line, so that both see that the other is there
-MEGABYTE = 1_000_000
 Text = Annotated[str, msgspec.Meta(max_length=200)]
 
 
