@@ -16,12 +16,16 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from rota.errors import InputError
+from rota.errors import InputError, RotaError
 
 LONGEST = 60_000  # bytes of a chain, and of a key
 SHORTEST_RSA = 2048
 MOST = 10  # certificates in a chain
 _CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
+
+
+class AuthorityError(RotaError):
+    """The authority gives no certificate; the message is its own where it said one."""
 
 
 @dataclass(frozen=True)

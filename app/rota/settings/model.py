@@ -145,6 +145,7 @@ class RoutingSettings:
     domain: str
     directory: str
     socket: str
+    tls: str
     gate_key: Secret
     acme_directory: str
     acme_contact: str

@@ -95,6 +95,8 @@ def _routing(settings: Settings) -> Iterator[tuple[str, str]]:
     for key, path in (("directory", routing.directory), ("socket", routing.socket)):
         if path and not path.startswith("/"):
             yield f"routing.{key}", f'"{path}" is no absolute path'
+    if not _good_address(routing.tls):
+        yield "routing.tls", f'"{routing.tls}" is not HOST:PORT, as 127.0.0.1:443 or [::1]:443'
     keys = routing.gate_key.reveal()
     if keys and not all(_KEY.fullmatch(key.strip()) for key in keys.split(",")):
         yield "routing.gate_key", "not 43 signs of base64url; two have a comma between"

@@ -16,6 +16,7 @@ from rota.logs.shelf import MEGABYTE, Shelf
 from rota.roles import Role
 from rota.settings import Settings
 from rota.tasks.backups import Scheduler
+from rota.tasks.certificates import Keeper
 from rota.tasks.checkpointer import Checkpointer
 from rota.tasks.configuration import TellKey
 from rota.tasks.flow import Placement, Reaper
@@ -90,6 +91,10 @@ def _configuration(parts: Parts) -> LedTask:
     return TellKey(Opener(parts.settings, parts.database))
 
 
+def _certificates(parts: Parts) -> LedTask:
+    return Keeper(parts.settings, parts.database, parts.bus)
+
+
 def _local(parts: Parts) -> Resident:
     shelf = Shelf(parts.settings.logs_directory, parts.settings.logs.keep_mb * MEGABYTE)
     told = straight_to(shelf, server_name(parts.settings.name))
@@ -106,6 +111,7 @@ TABLE: tuple[TaskEntry, ...] = (
     TaskEntry("servers.local", Role.WORKER, primary=True, resident=_local),
     TaskEntry("servers.watch", Role.WORKER, primary=False, body=_watch),
     TaskEntry("routing.sync", Role.WORKER, primary=True, body=_routing),
+    TaskEntry("routing.certificates", Role.WORKER, primary=True, body=_certificates),
     TaskEntry("flow.placement", Role.WORKER, primary=False, body=_placement),
     TaskEntry("flow.reaper", Role.WORKER, primary=False, body=_reaper),
     TaskEntry("configuration.key", Role.WORKER, primary=True, body=_configuration),
