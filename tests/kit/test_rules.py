@@ -114,8 +114,8 @@ def test_the_single_inventory_names_one_host_once() -> None:
     assert all(inventory[name] == {"children": {"hub": {}}} for name in ("primary", "web", "worker"))
 
 
-def test_the_secret_task_is_hidden_by_one_switch() -> None:
-    hidden = [task for path in FILES if "roles" in path.parts for task in read(path) if "no_log" in task]
+def test_the_secret_tasks_are_hidden_by_one_switch_of_their_role() -> None:
+    hidden = [task for path in sorted(FILES) if "roles" in path.parts for task in read(path) if "no_log" in task]
     assert [(task["name"], task["no_log"], task["diff"]) for task in hidden] == [
         ("Write the credentials", "{{ rota_no_log }}", False),
         (
@@ -123,6 +123,8 @@ def test_the_secret_task_is_hidden_by_one_switch() -> None:
             "{{ rota_no_log }}",
             False,
         ),
+        ("Have the primary await it", "{{ server_no_log }}", False),
+        ("Give it the invitation", "{{ server_no_log }}", False),
     ]
 
 
