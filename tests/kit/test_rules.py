@@ -115,7 +115,9 @@ def test_the_single_inventory_names_one_host_once() -> None:
 
 
 def test_the_secret_tasks_are_hidden_by_one_switch_of_their_role() -> None:
-    hidden = [task for path in sorted(FILES) if "roles" in path.parts for task in read(path) if "no_log" in task]
+    hidden = [
+        task for path in sorted(FILES) if "roles" in path.parts for task in read(path) if "no_log" in task
+    ]
     assert [(task["name"], task["no_log"], task["diff"]) for task in hidden] == [
         ("Write the credentials", "{{ rota_no_log }}", False),
         (
