@@ -307,3 +307,9 @@ class TestDerived:
         settings = loaded(written).settings
         with pytest.raises(AttributeError):
             settings.server.name = "other"  # type: ignore[misc]
+
+
+def test_what_commands_are_told_by_is_no_setting() -> None:
+    """A shell that has ROTA_URL for `rota apps` may also run `rota settings` and `rota backup`."""
+    environ = dict.fromkeys(("ROTA_URL", "ROTA_TOKEN", "ROTA_CA", "ROTA_CONTEXT", "ROTA_FAILPOINTS"), "x")
+    assert load(file=NO_SETTINGS, environ=environ).settings.server.data

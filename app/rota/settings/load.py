@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rota.errors import KeyFileError, SettingsError
+from rota.failpoints import VARIABLE
 from rota.secret import Secret
 from rota.settings import rules
 from rota.settings.describe import credential_name
@@ -19,6 +20,8 @@ from rota.settings.values import from_text, from_toml
 SYSTEM_FILE = Path("/etc/rota/hub.toml")
 # Variables that share the prefix and are not settings.
 _NOT_SETTINGS = ("ROTA_LAB_",)
+# What commands that talk to a hub are told by, and what tests end a process by.
+_OTHERS = frozenset({"ROTA_URL", "ROTA_TOKEN", "ROTA_CA", "ROTA_CONTEXT", VARIABLE})
 
 Parse = Callable[[Any, Any], Any]
 
@@ -172,7 +175,7 @@ def read_key_file(path: Path) -> str:
 
 def _environment(env: Mapping[str, str]) -> Iterator[Given]:
     for variable in sorted(env):
-        if not variable.startswith("ROTA_") or variable.startswith(_NOT_SETTINGS):
+        if not variable.startswith("ROTA_") or variable.startswith(_NOT_SETTINGS) or variable in _OTHERS:
             continue
         section, _, key = variable.removeprefix("ROTA_").lower().partition("_")
         yield Given(section, key, env[variable], variable, from_text)
