@@ -25,7 +25,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def slow(handler: BaseHTTPRequestHandler) -> None:
     """Answer after 2 s, or nearly so."""
-    time.sleep(1.8)
+    threading.Event().wait(1.8)
     handler.answer(200, b"slow")  # type: ignore[attr-defined]
 
 
