@@ -48,10 +48,10 @@ LIMITS = {
 class Site:
     """One proxy, and instances that anybody may start."""
 
-    def __init__(self, directory: Path, stack: ExitStack) -> None:
+    def __init__(self, directory: Path, stack: ExitStack, **limits: int) -> None:
         self._stack = stack
         self.hub = self.instance("w1-1")
-        self.proxy = Haproxy.start(directory, {"w1-1": self.hub.port}, **LIMITS)
+        self.proxy = Haproxy.start(directory, {"w1-1": self.hub.port}, **{**LIMITS, **limits})
         stack.callback(self.proxy.stop)
         self.directory = Path(self.proxy.variables["haproxy_apps_directory"])
         self.driver = HaproxyProxy(self.directory, Path(self.proxy.variables["haproxy_apps_socket"]))
