@@ -48,10 +48,10 @@ LIMITS = {
 class Site:
     """One proxy, and instances that anybody may start."""
 
-    def __init__(self, directory: Path, stack: ExitStack) -> None:
+    def __init__(self, directory: Path, stack: ExitStack, **limits: int) -> None:
         self._stack = stack
         self.hub = self.instance("w1-1")
-        self.proxy = Haproxy.start(directory, {"w1-1": self.hub.port}, **LIMITS)
+        self.proxy = Haproxy.start(directory, {"w1-1": self.hub.port}, **{**LIMITS, **limits})
         stack.callback(self.proxy.stop)
         self.directory = Path(self.proxy.variables["haproxy_apps_directory"])
         self.driver = HaproxyProxy(self.directory, Path(self.proxy.variables["haproxy_apps_socket"]))
@@ -138,6 +138,26 @@ class TestNames:
     def test_no_app_takes_the_hubs_name(self, site: Site) -> None:
         site.apply(replace(app("shop", site.instance("shop-1")), names=(HUB,)))
         assert site.ask(HUB).text == "w1-1"
+
+
+class TestHub:
+    @pytest.mark.parametrize(
+        "path", ["/agents/enrol", "/agents/messages", "/artifacts/00", "/runs/1", "/logs"]
+    )
+    def test_what_servers_ask_is_not_on_the_public_name(self, site: Site, path: str) -> None:
+        assert site.ask(HUB, path).status == 404
+        assert site.hub.asked == []
+        shop = site.instance("shop-1")
+        site.apply(app("shop", shop))
+        assert site.ask("shop.example", path).text == "shop-1"
+
+    def test_a_source_is_streamed_whatever_its_size(self, site: Site) -> None:
+        path, size = "/api/apps/shop/sources/00", 2_000_000
+        with site.connect() as connection:
+            connection.send(f"PUT {path} HTTP/1.1\r\nHost: {HUB}\r\nContent-Length: {size}\r\n\r\n".encode())
+            wait_for(lambda: ("PUT", path) in site.hub.asked)
+            connection.send(b"x" * size)
+            assert connection.answer("PUT").status == 200
 
 
 class TestTargets:

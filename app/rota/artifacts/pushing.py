@@ -55,16 +55,18 @@ class _Pushing:
             found = self._document("PUT", target, self._parts(start, end), headers)
         return bool(found["complete"])
 
-    def _parts(self, start: int, end: int) -> Iterator[bytes]:
+    def _parts(self, start: int, end: int) -> Iterator[memoryview]:
+        """Yield a span in parts, each good until the next one is asked for."""
+        view = memoryview(bytearray(min(PART, end - start)))
         with self._archive.open("rb", buffering=0) as file:
             file.seek(start)
             while start < end:
-                part = file.read(min(PART, end - start))
-                if not part:
+                size = file.readinto(view[: end - start])
+                if not size:
                     raise OSError(f"{self._archive} is shorter than it was")
-                yield part
-                start += len(part)
-                self.sent += len(part)
+                yield view[:size]
+                start += size
+                self.sent += size
                 self._told(self.sent, self._total)
 
     def _document(self, method: str, target: str, body: Any, headers: dict[str, str]) -> dict[str, Any]:

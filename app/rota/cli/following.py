@@ -86,6 +86,8 @@ class _Shown:
 
     def _show(self, deploy: dict[str, Any]) -> None:
         for step in deploy["steps"]:
+            if step["kind"] == "build" and not deploy["build"]:
+                continue
             if step["started_at"] and step["kind"] not in self._steps:
                 self._steps.add(step["kind"])
                 if step["kind"] == "start" and not self._plan:

@@ -212,6 +212,7 @@ def _copy(
     server = servers.get(copy.server)
     lost = server is None or server.lost
     state = "lost" if lost else report.state if report else copy.state.value
+    healthy = bool(report and report.healthy and not lost)
     return CopyDocument(
         instance=copy.name,
         process_type=copy.process_type,
@@ -220,10 +221,11 @@ def _copy(
         address=server.address if server else "",
         port=copy.port,
         state=state,
-        healthy=bool(report and report.healthy and not lost),
+        healthy=healthy,
         restarts=report.restarts if report else 0,
         reason=report.reason if report else "",
-        waits=waiting.get(f"{copy.copy} on {copy.server}", ""),
+        # What the last pass wrote may be older than the report.
+        waits="" if healthy else waiting.get(f"{copy.copy} on {copy.server}", ""),
         since=copy.changed_at,
     )
 
