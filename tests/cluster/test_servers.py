@@ -96,7 +96,8 @@ def site(cluster: Cluster) -> Site:
     shutil.rmtree(shared, ignore_errors=True)
     for version, command in (("good", "python3 app.py"), ("bad", "python3 -c 'raise SystemExit(3)'")):
         (shared / version).mkdir(parents=True)
-        shutil.copy(ROOT / "examples" / "hello" / "app.py", shared / version)
+        shutil.copytree(ROOT / "examples" / "hello", shared / version, dirs_exist_ok=True)
+        (shared / version / "rota.toml").unlink()
         (shared / version / "Procfile").write_text(f"web: {command}\n")
     for path in [shared, *shared.rglob("*")]:
         shutil.chown(path, 8420, 8420)
