@@ -331,7 +331,7 @@ def test_targets_change_under_load_and_nobody_notices(site: Site) -> None:
     blog.paths["/live"] = live
     site.apply(app("shop", *generations[0]), app("blog", blog))
     stream = site.connect()
-    stream.send(b"GET /live HTTP/1.1\r\nHost: blog.example\r\n\r\n")
+    stream.send(b"GET /live HTTP/1.1\r\nHost: blog.example\r\nAccept: text/event-stream\r\n\r\n")
     stream.raw(b"data: 0", 1)
     order = itertools.cycle([1, 2, 0])
     before = 0
