@@ -140,6 +140,26 @@ class TestNames:
         assert site.ask(HUB).text == "w1-1"
 
 
+class TestHub:
+    @pytest.mark.parametrize(
+        "path", ["/agents/enrol", "/agents/messages", "/artifacts/00", "/runs/1", "/logs"]
+    )
+    def test_what_servers_ask_is_not_on_the_public_name(self, site: Site, path: str) -> None:
+        assert site.ask(HUB, path).status == 404
+        assert site.hub.asked == []
+        shop = site.instance("shop-1")
+        site.apply(app("shop", shop))
+        assert site.ask("shop.example", path).text == "shop-1"
+
+    def test_a_source_is_streamed_whatever_its_size(self, site: Site) -> None:
+        path, size = "/api/apps/shop/sources/00", 2_000_000
+        with site.connect() as connection:
+            connection.send(f"PUT {path} HTTP/1.1\r\nHost: {HUB}\r\nContent-Length: {size}\r\n\r\n".encode())
+            wait_for(lambda: ("PUT", path) in site.hub.asked)
+            connection.send(b"x" * size)
+            assert connection.answer("PUT").status == 200
+
+
 class TestTargets:
     def test_requests_are_spread_and_follow_what_is_wanted(self, site: Site) -> None:
         webs = [site.instance(f"shop-{number}") for number in range(4)]
@@ -311,7 +331,7 @@ def test_targets_change_under_load_and_nobody_notices(site: Site) -> None:
     blog.paths["/live"] = live
     site.apply(app("shop", *generations[0]), app("blog", blog))
     stream = site.connect()
-    stream.send(b"GET /live HTTP/1.1\r\nHost: blog.example\r\n\r\n")
+    stream.send(b"GET /live HTTP/1.1\r\nHost: blog.example\r\nAccept: text/event-stream\r\n\r\n")
     stream.raw(b"data: 0", 1)
     order = itertools.cycle([1, 2, 0])
     before = 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from plugins.modules import rota_certificate
 from tests.kit.test_units import render as render_unit
-from tests.support.haproxy import HUB, prepared, render
+from tests.support.haproxy import HUB, PROGRAM, prepared, render
 
 WEB = [{"name": "w1-1", "address": "10.98.0.12:8421"}, {"name": "w2-1", "address": "[fd00::2]:8421"}]
 SHAPES: dict[str, dict[str, Any]] = {
@@ -39,7 +39,7 @@ def test_haproxy_understands_every_word(shape: dict[str, Any], tmp_path: Path) -
     # The names of root and haproxy are a host's.
     text = render(**shape, **paths).replace("user root group root ", "").replace("user rota group rota ", "")
     path.write_text(re.sub(r"^    (user|group) haproxy\n", "", text, flags=re.MULTILINE))
-    argv = ["/usr/sbin/haproxy", "-c", "-f", str(path)]
+    argv = [PROGRAM, "-c", "-f", str(path)]
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     warnings = [line for line in done.stderr.splitlines() if line.startswith("[WARNING]")]

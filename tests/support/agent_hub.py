@@ -18,6 +18,7 @@ import msgspec
 from aiohttp import web
 from blake3 import blake3
 
+from rota.artifacts import chunking
 from rota.coordination.epoch import Epoch
 from rota.releases import statement as statements
 from rota.tlog.addcheckpoint import PATH, make_request
@@ -236,6 +237,7 @@ class FakeHub:
         app.router.add_post("/agents/enrol", self._enrol)
         app.router.add_post("/agents/messages", self._message)
         app.router.add_get("/artifacts/{hash}", self._artifact)
+        app.router.add_get("/artifacts/{hash}/chunks", self._chunks)
         app.router.add_get("/log/{path:.+}", self._tile)
         runner = web.AppRunner(app)
         await runner.setup()
@@ -289,7 +291,21 @@ class FakeHub:
         self.fetched.append(name)
         if name not in self.artifacts:
             return web.Response(status=404)
-        return web.Response(body=self.artifacts[name])
+        data, asks = self.artifacts[name], asked.http_range
+        if asks.start is None:
+            return web.Response(body=data)
+        part = data[asks.start : asks.stop]
+        told = f"bytes {asks.start}-{asks.start + len(part) - 1}/{len(data)}"
+        return web.Response(status=206, body=part, headers={"Content-Range": told})
+
+    async def _chunks(self, asked: web.Request) -> web.Response:
+        sealed = request.read_header(asked.headers[request.HEADER])
+        request.check(sealed, self.keys, NAME, "s1", ("GET", asked.path_qs))
+        name = asked.match_info["hash"]
+        if name not in self.artifacts:
+            return web.Response(status=404)
+        chunks = [chunk for chunk, _ in chunking.cut(io.BytesIO(self.artifacts[name]))]
+        return web.Response(body=chunking.written(chunks))
 
     async def _tile(self, asked: web.Request) -> web.Response:
         data = self.tile(parse_path(asked.match_info["path"]))

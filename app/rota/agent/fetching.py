@@ -1,102 +1,69 @@
-"""Fetching an artifact from the hub: whole, and verified before anybody sees it. It blocks."""
+"""Fetching an artifact from the hub: what is not here yet, verified before anybody sees it. It blocks."""
 
-import http.client
 import os
 import time
+from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
-from urllib.parse import urlsplit
-
-from blake3 import blake3
 
 from rota.agent.caller import UnreachedError
-from rota.agent.files import delete
 from rota.agent.memory import AgentMemory
 from rota.agent.trust import RefusedError
-from rota.tlog.disk import make_directories, sync_directory
+from rota.artifacts.fetching import fetch
+from rota.artifacts.store import ArtifactStore
+from rota.artifacts.transfer import RefusedError as SaidNoError
+from rota.artifacts.transfer import TransferError, WrongError
+from rota.errors import BusyError, ConflictError, InputError
+from rota.tlog.disk import make_directories
 from rota.wire.request import EMPTY, HEADER, RequestStatement, header
-
-PATIENCE = 60.0  # seconds without a byte
-PIECE = 1 << 20
 
 
 class Fetching:
-    """Archives below the agent's directory, each named by its BLAKE3."""
+    """Archives below the agent's directory, named by their BLAKE3; a new one takes from them what it can."""
 
     def __init__(self, memory: AgentMemory, name: str) -> None:
         """Fetch in the name of this server."""
         self._memory = memory
         self._name = name
         self._directory = memory.directory / "artifacts"
+        self._store = ArtifactStore(self._directory)
 
     def fetch(self, artifact: str, size: int) -> Path:
         """Return where the archive lies. Raises RefusedError for a wrong one, UnreachedError."""
-        path = self._directory / artifact
-        if path.is_file():
-            return path
+        if self._store.holds(artifact):
+            return self._store.path(artifact)
         link = self._memory.link
         if link is None:
             raise RefusedError("this server is not enrolled")
         make_directories(self._directory)
         _check_room(self._directory, size)
-        draft = self._directory / f".{artifact}"
-        found = self._download(link.url, artifact, size, draft)
-        if found != artifact:
-            delete(draft)
-            raise RefusedError(
-                f"what the hub gave for the artifact is {found[:16]}…, and not {artifact[:16]}…"
-            )
-        draft.rename(path)
-        sync_directory(self._directory)
-        return path
+        try:
+            return fetch(self._store, link.url, self._sign, artifact, size)
+        except SaidNoError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                raise RefusedError(f"the hub has no artifact {artifact[:16]}…") from error
+            raise UnreachedError(f"the artifact: {error}") from error
+        except (WrongError, ConflictError, InputError) as error:
+            raise RefusedError(str(error)) from error
+        except (TransferError, BusyError, OSError) as error:
+            raise UnreachedError(f"the artifact cannot be fetched: {error}") from error
 
     def forget(self, artifact: str) -> None:
         """Delete an archive that may be gone already."""
-        delete(self._directory / artifact)
+        self._store.remove(artifact)
 
-    def _download(self, url: str, artifact: str, size: int, draft: Path) -> str:
-        """Write an archive's bytes to a file, exactly so many, and return their BLAKE3."""
-        parts = urlsplit(url)
-        target = f"{parts.path.rstrip('/')}/artifacts/{artifact}"
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=PATIENCE)
-        hasher, count = blake3(), 0
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                connection.request("GET", target, headers={HEADER: self._statement(target)})
-                with connection.getresponse() as response:
-                    if response.status == HTTPStatus.NOT_FOUND:
-                        raise RefusedError(f"the hub has no artifact {artifact[:16]}…")
-                    if response.status != HTTPStatus.OK:
-                        raise UnreachedError(f"the artifact: the hub answered {response.status}")
-                    while piece := response.read(min(PIECE, size + 1 - count)):
-                        count += len(piece)
-                        hasher.update(piece)
-                        file.write(piece)
-                file.flush()
-                os.fsync(descriptor)
-        except (OSError, http.client.HTTPException) as error:
-            raise UnreachedError(
-                f"the artifact cannot be fetched: {error or type(error).__name__}"
-            ) from error
-        finally:
-            connection.close()
-        if count < size:
-            raise UnreachedError(f"the artifact ended after {count} of {size} bytes")
-        return hasher.hexdigest()
-
-    def _statement(self, target: str) -> str:
+    def _sign(self, method: str, target: str) -> Mapping[str, str]:
         link = self._memory.link
         assert link is not None  # noqa: S101 - `fetch` has looked
         statement = RequestStatement(
             audience=link.hub,
             sender=self._name,
-            method="GET",
+            method="GET" if method == "GET" else "HEAD",
             target=target,
             body=EMPTY,
             issued_at=time.time_ns() // 1000,
         )
-        return header(statement, self._memory.key)
+        return {HEADER: header(statement, self._memory.key)}
 
 
 def _check_room(directory: Path, size: int) -> None:

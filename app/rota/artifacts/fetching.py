@@ -12,7 +12,7 @@ from rota.artifacts.assembling import Assembly, Span
 from rota.artifacts.chunking import read, size_of
 from rota.artifacts.room import check_room
 from rota.artifacts.store import PART, ArtifactStore, checked_hash
-from rota.artifacts.transfer import Line, Signing, TransferError
+from rota.artifacts.transfer import Line, Signing, TransferError, WrongError
 from rota.errors import InputError, MalformedError
 
 TRIES = 3
@@ -24,7 +24,8 @@ def fetch(store: ArtifactStore, hub: str, signing: Signing, artifact: str, size:
 
     `hub` is its address as http://10.79.0.1:8425, and `signing` gives the headers of
     a request by its method and target. Nothing is visible before its BLAKE3 was
-    checked. Raises TransferError, which leaves what has come for the next try;
+    checked. Raises TransferError, which leaves what has come for the next try, and
+    WrongError where that is in vain;
     ConflictError where it will not fit; BusyError where another process fetches it.
     """
     if store.holds(artifact):
@@ -35,6 +36,8 @@ def fetch(store: ArtifactStore, hub: str, signing: Signing, artifact: str, size:
         for attempt in range(1, TRIES + 1):
             try:
                 return _fetched(line, assembly, artifact, size)
+            except WrongError:
+                raise
             except TransferError:
                 if attempt == TRIES:
                     raise
@@ -47,9 +50,9 @@ def _fetched(line: Line, assembly: Assembly, artifact: str, size: int) -> Path:
     try:
         chunks = read(line.read(line.ask("GET", f"{target}/chunks")))
     except MalformedError as error:
-        raise TransferError(f"the chunks of the artifact {artifact} are not understood: {error}") from error
+        raise WrongError(f"the chunks of the artifact {artifact} are not understood: {error}") from error
     if size_of(chunks) != size:
-        raise TransferError(
+        raise WrongError(
             f"the artifact {artifact} has {size_of(chunks)} bytes, and its statement says {size}"
         )
     missing = assembly.begin(chunks)
@@ -60,7 +63,7 @@ def _fetched(line: Line, assembly: Assembly, artifact: str, size: int) -> Path:
     try:
         return assembly.finish(chunks, hasher.digest() if fresh else None)
     except InputError as error:
-        raise TransferError(str(error)) from error
+        raise WrongError(str(error)) from error
 
 
 def _span(line: Line, target: str, span: Span, assembly: Assembly, hasher: blake3) -> None:

@@ -22,6 +22,10 @@ class TransferError(RotaError):
     """Something could not be sent or fetched; what has come is kept, and the next try goes on from there."""
 
 
+class WrongError(TransferError):
+    """What the other side has is not what was asked for; another try will not help."""
+
+
 class RefusedError(TransferError):
     """The other side answered, and said no. `status` is HTTP's."""
 
