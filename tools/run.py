@@ -95,6 +95,9 @@ def _first_administrator(settings: Settings) -> str:
 def _commands(url: str) -> str:
     rows = {
         f"curl {url}/health": "what this process does and leads",
+        f".venv/bin/rota login {url}": "let the next ones talk to it, as the administrator above",
+        ".venv/bin/rota deploy hello examples/hello": "an app: built, started, watched",
+        ".venv/bin/rota ps hello": "what runs, and at which port it answers",
         ".venv/bin/rota backup now": "a backup, made while it runs",
         ".venv/bin/rota settings": "every setting, and where it came from",
         ".venv/bin/rota --help": "the rest",
