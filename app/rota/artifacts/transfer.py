@@ -3,11 +3,10 @@
 import http.client
 import json
 import os
-import ssl
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from rota.errors import RotaError
 
@@ -46,16 +45,7 @@ class Line:
                 f"{url!r} is not the address of a hub: write https://NAME or http://HOST:PORT"
             )
         self._url, self._base, self._signing = url, parts.path.rstrip("/"), signing
-        self._connection = (
-            http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT)
-            if parts.scheme == "http"
-            else http.client.HTTPSConnection(
-                parts.hostname,
-                parts.port,
-                timeout=TIMEOUT,
-                context=ssl.create_default_context(cafile=os.environ.get("ROTA_CA") or None),
-            )
-        )
+        self._connection = _connection(parts)
 
     def __enter__(self) -> Self:
         """Use it for a while."""
@@ -111,3 +101,13 @@ def _said(data: bytes) -> str:
         return f"{document.get('detail') or document['title']} {document.get('remedy', '')}".strip()
     except (ValueError, KeyError, TypeError, AttributeError):
         return data[:200].decode("utf-8", "replace")
+
+
+def _connection(parts: SplitResult) -> http.client.HTTPConnection:
+    """Return a connection to the host of an address, not yet opened."""
+    if parts.scheme == "http":
+        return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT)
+    import ssl  # noqa: PLC0415 - an agent never loads it
+
+    context = ssl.create_default_context(cafile=os.environ.get("ROTA_CA") or None)
+    return http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=TIMEOUT, context=context)
