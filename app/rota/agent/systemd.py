@@ -8,12 +8,14 @@ from pathlib import Path
 from rota.agent import rootd
 from rota.agent.launch import written
 from rota.agent.units import Seen, State, Unit, UnitsError
+from rota.logs.spool import last_lines
 
 LOOKS = ("Id", "ActiveState", "SubState", "Result", "NRestarts", "ExecMainCode", "ExecMainStatus")
 PATTERNS = ("rota-app@*.service", "rota-run@*.service")
 PAUSE = 0.1  # seconds between two looks at what is stopping
 ASIDE = 60  # seconds beyond its grace that a copy may take to end
 LINES = "20"
+SPOOLS = Path("/var/lib/rota-log")  # where the reader of output keeps what it has read
 BY_SIGNAL = ("2", "3")  # ExecMainCode: killed, dumped
 _STATES: dict[str, State] = {"active": "running", "failed": "failed", "inactive": "ended"}
 
@@ -80,7 +82,9 @@ class SystemdUnits:
         return await self._states(*PATTERNS)
 
     async def last_lines(self, copy: str) -> str:
-        """Return the journal's last lines of it, as far as this user may read them."""
+        """Return the last lines that the reader of output has of it, or the journal, where one may look."""
+        if lines := await asyncio.to_thread(last_lines, SPOOLS / copy):
+            return lines
         argv = [
             "journalctl",
             f"--unit={_unit(copy)}",
