@@ -60,6 +60,11 @@ class Site:
             self.cluster.on(self.primary, *command)
         return str(failed.value)
 
+    def app(self) -> dict[str, Any]:
+        """Return what is known of the app."""
+        found: dict[str, Any] = json.loads(self.rota("apps", "--json"))[0]
+        return found
+
     def ps(self) -> list[dict[str, Any]]:
         """Return the app's instances."""
         found: list[dict[str, Any]] = json.loads(self.rota("ps", "show", APP, "--json"))["instances"]
@@ -149,9 +154,11 @@ def test_two_instances_run_on_two_servers_and_answer_through_each(
         assert one["healthy"], one
         status, body = site.ask(site.primary, one["address"], one["port"])
         assert (status, json.loads(body)["host"]) == (200, one["server"])
-    began = time.monotonic()
+    began, before = time.monotonic(), site.app()["release"]
     site.rota("config", "set", APP, "GREETING", "--file", "/etc/hostname")
-    figures("a release that is built already, from command to done", time.monotonic() - began)
+    wait_for(lambda: site.app()["release"] == before + 1, SETTLED)
+    figures("a release that is built already, from command to switched", time.monotonic() - began)
+    wait_for(lambda: site.app()["deploy"] is None, SETTLED)
 
 
 def test_the_app_answers_under_its_own_name_from_both_servers(site: Site) -> None:

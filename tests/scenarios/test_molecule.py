@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 # Those of one entry follow one another on the same hosts.
-RUNS = (("default", "cluster", "hub", "failover", "upgrade"), ("nfs",))
+RUNS = (("default", "cluster", "hub", "failover", "upgrade", "servers"), ("nfs",))
 LONGEST = 3600  # seconds: past that something hangs
 SHOWN = 120  # lines of the output that a failure shows
 
