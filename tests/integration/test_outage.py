@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.access import bearer
 from tests.support.postgres import Server, free_port
-from tests.support.process import LED, Hub, run
+from tests.support.process import LED, Hub, run, tasks_of
 from tests.support.raw import Answer, ask
 from tests.support.settings import postgres_environ, postgres_settings
 from tests.support.wait import wait_for
@@ -18,6 +18,7 @@ from tests.support.wait import wait_for
 from rota import wiring
 from rota.access.scopes import Scope
 from rota.errors import EXIT_FAILED
+from rota.roles import Role
 from rota.store.database import Transaction
 
 SINGLETONS = LED
@@ -86,7 +87,7 @@ def test_a_worker_that_serves_nothing_waits_for_it_too(
     hubs.append(hub)
     wait_for(lambda: "database unreachable reason=" in hub.output(), within=20)
     server.start()
-    wait_for(lambda: hub.output().count("leading task=") == 3, within=15)
+    wait_for(lambda: hub.output().count("leading task=") == len(tasks_of(Role.WORKER)), within=15)
     assert hub.stop() == 0
 
 

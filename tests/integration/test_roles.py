@@ -5,16 +5,17 @@ from pathlib import Path
 
 import pytest
 from tests.support.postgres import Server, free_port
-from tests.support.process import Hub
+from tests.support.process import Hub, tasks_of
 from tests.support.raw import ask
 from tests.support.settings import postgres_environ
 from tests.support.wait import wait_for
 
+from rota.roles import Role
+
 TOKEN = "a-token-for-metrics"
 AUTHORISED = f"Authorization: Bearer {TOKEN}"
-WORKERS = ["backups.scheduler", "hooks.worker", "maintenance.nightly"]
-WEBS = ["tlog.checkpointer", "tlog.outbox"]
-RESIDENTS = ["queue.worker"]  # every worker runs them, and none leads them
+WORKERS, WEBS = tasks_of(Role.WORKER), tasks_of(Role.WEB)
+RESIDENTS = tasks_of(Role.WORKER, resident=True)  # every worker runs them, and none leads them
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_by_default_a_process_takes_every_role(
     hubs.append(hub)
     hub.wait()
     assert hub.health()["roles"] == ["web", "worker"]
-    wait_for(lambda: hub.leading() == WORKERS + WEBS)
+    wait_for(lambda: hub.leading() == sorted(WORKERS + WEBS))
 
 
 class TestWorkerAlone:
@@ -44,7 +45,11 @@ class TestWorkerAlone:
 
     def test_with_an_address_it_serves_its_two_routes_and_no_other(self, port: int) -> None:
         health = json.loads(ask(port, "GET", "/health").body)
-        assert (health["status"], health["roles"], health["tasks"]) == ("ok", ["worker"], WORKERS + RESIDENTS)
+        assert (health["status"], health["roles"], health["tasks"]) == (
+            "ok",
+            ["worker"],
+            sorted(WORKERS + RESIDENTS),
+        )
         assert ask(port, "HEAD", "/health").status == 200
         assert ask(port, "GET", "/metrics", AUTHORISED).status == 200
         for path in ("/", "/version", "/health/process", "/live", "/login"):
@@ -106,7 +111,13 @@ def test_a_process_that_is_not_on_the_primary_leaves_its_tasks_alone(
     assert (health["roles"], health["primary"], health["tasks"]) == (
         ["web", "worker"],
         False,
-        ["hooks.worker", *RESIDENTS, *WEBS],
+        sorted(
+            [
+                *tasks_of(Role.WORKER, primary=False),
+                *tasks_of(Role.WORKER, resident=True, primary=False),
+                *WEBS,
+            ]
+        ),
     )
 
 

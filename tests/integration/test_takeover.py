@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.postgres import Server, free_port
-from tests.support.process import LED, Hub
+from tests.support.process import LED, Hub, tasks_of
 from tests.support.settings import postgres_environ
 
 from rota.roles import Role
@@ -70,7 +70,7 @@ def test_with_two_processes_exactly_one_leads_each_task(pair: Pair) -> None:
     a, b = pair
     for _ in range(20):
         assert led_once(a, b)
-    assert b.health()["tasks"] == sorted([*SINGLETONS, "queue.worker"])
+    assert b.health()["tasks"] == sorted([*SINGLETONS, *tasks_of(Role.WORKER, resident=True)])
 
 
 def test_a_stopped_leader_is_taken_over_within_a_second(pair: Pair) -> None:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rota.roles import Role
 from rota.tasks.table import TABLE
 
-LED = sorted(entry.name for entry in TABLE if entry.body is not None)
-SINGLETONS = sum(entry.body is not None for entry in TABLE)  # that a process with everything leads
+LED = sorted(entry.name for entry in TABLE if entry.body is not None)  # that a process with everything leads
+SINGLETONS = len(LED)
 ROTA = [sys.executable, "-m", "rota"]
 START = 20.0
 
@@ -25,6 +26,17 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
     """Return this environment without anything that would set the program up."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("ROTA_", "NOTIFY_", "LISTEN_"))}
     return {**kept, **extra}
+
+
+def tasks_of(role: Role, *, resident: bool = False, primary: bool = True) -> list[str]:
+    """Return the singletons of a role by name, or what every process of it runs, as the table has them."""
+    return sorted(
+        entry.name
+        for entry in TABLE
+        if entry.role is role
+        and (primary or not entry.primary)
+        and (entry.resident if resident else entry.body) is not None
+    )
 
 
 @dataclass
