@@ -1,6 +1,7 @@
 """`servers.local`: a hub that is its own server enrols itself once, and reports."""
 
 import os
+import socket
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 from tests.support.postgres import free_port
 from tests.support.process import Hub
 from tests.support.wait import wait_for
+
+from rota.agent.settings import PORT
 
 ADDRESS = f"127.9.{os.getpid() // 200 % 200}.{os.getpid() % 200 + 1}"
 
@@ -47,3 +50,20 @@ def test_without_the_setting_there_is_no_server(tmp_path: Path) -> None:
         assert not (tmp_path / "data" / "server").exists()
     finally:
         assert hub.stop() == 0
+
+
+def test_a_port_that_is_taken_is_said_with_what_to_do_and_no_traceback(tmp_path: Path) -> None:
+    address = ADDRESS.replace("127.9.", "127.10.")
+    environ = {
+        "ROTA_SERVER_DATA": str(tmp_path / "data"),
+        "ROTA_SERVERS_LOCAL": "true",
+        "ROTA_SERVERS_ADDRESS": address,
+    }
+    with socket.create_server((address, PORT)):
+        hub = Hub.start(tmp_path / "log", environ, port=free_port()).wait()
+        try:
+            wait_for(lambda: f"no server can be at {address}:{PORT}" in hub.output(), 20)
+            assert "ROTA_SERVERS_ADDRESS" in hub.output()
+            assert "Traceback" not in hub.output()
+        finally:
+            assert hub.stop() == 0

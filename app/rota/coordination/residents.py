@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from rota.errors import RotaError
+
 # One that crashes rests before it is begun anew: this many seconds, doubling, unless it ran well before.
 REST = 1.0
 REST_MOST = 60.0
@@ -66,6 +68,8 @@ class Residents:
             began = loop.time()
             try:
                 await body(self._stopping)
+            except RotaError as error:
+                log.error("task failed", task=name, reason=str(error))  # noqa: TRY400 - it says what to do
             except Exception:
                 log.exception("task crashed", task=name)
             if self._stopping.is_set():

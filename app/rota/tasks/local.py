@@ -18,7 +18,7 @@ from rota.agent.agent import Agent
 from rota.agent.children import ChildUnits, Told
 from rota.agent.files import save
 from rota.agent.settings import AgentSettings, Invitation
-from rota.errors import ConfigurationError
+from rota.errors import ConfigurationError, RotaError
 from rota.servers.enrolment import LASTS, hashed, primary_address, reached_at
 from rota.settings import Settings
 from rota.store.database import Database, Transaction
@@ -71,7 +71,13 @@ class LocalServer:
 
     async def _live(self, agent: Agent) -> None:
         await self._invite(agent)
-        await agent.run()
+        try:
+            await agent.run()
+        except OSError as error:
+            raise RotaError(
+                f"no server can be at {agent.settings.address}:{agent.settings.port}: {error}: "
+                "stop what listens there, or set servers.address (ROTA_SERVERS_ADDRESS) to another address"
+            ) from error
 
     async def _invite(self, agent: Agent) -> None:
         """Await this server where the hub does not have it, and give it its invitation."""
