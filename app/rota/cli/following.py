@@ -58,6 +58,7 @@ class _Shown:
         self._steps: set[str] = set()
         self._plan = False
         self._printed = 0  # bytes of the build's output
+        self._built = False  # whether all of it was shown
         self._heard = time.monotonic()
 
     def until_it_ends(self, number: int, *, cancelled: bool) -> None:
@@ -65,12 +66,11 @@ class _Shown:
             deploy = self._look(number)
             if deploy is not None:
                 self.app = deploy["app"]
+                self._show_build(deploy)
                 self._show(deploy)
                 if deploy["state"] != "running":
                     self._end(deploy, cancelled=cancelled)
                     return
-                if deploy["build"] and self._steps == {"build"}:
-                    self._printed = show_output(deploy["build"], self._printed)
             time.sleep(LOOK)
 
     def _look(self, number: int) -> dict[str, Any] | None:
@@ -84,9 +84,20 @@ class _Shown:
         self._heard = time.monotonic()
         return found
 
+    def _show_build(self, deploy: dict[str, Any]) -> None:
+        """Show what the build says, to its end; also that of one which ended before anybody looked."""
+        step = next(step for step in deploy["steps"] if step["kind"] == "build")
+        if deploy["build"] is None or self._built or not step["started_at"]:
+            return
+        if "build" not in self._steps:
+            self._steps.add("build")
+            tell(f"{deploy['app']}: {SAYS['build']}")
+        self._built = step["state"] not in ("waiting", "running")
+        self._printed = show_output(deploy["build"], self._printed)
+
     def _show(self, deploy: dict[str, Any]) -> None:
         for step in deploy["steps"]:
-            if step["kind"] == "build" and not deploy["build"]:
+            if step["kind"] == "build":
                 continue
             if step["started_at"] and step["kind"] not in self._steps:
                 self._steps.add(step["kind"])
